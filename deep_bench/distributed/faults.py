@@ -53,7 +53,7 @@ class PlaceFinder:
         common: Tells how many steps all ranks have certainly taken.
 
     Example:
-        >>> where = Where()
+        >>> where = PlaceFinder()
         >>> where.step = lambda: 7
         >>> where.place().step, where.place().operation
         (7, '')
@@ -81,10 +81,10 @@ class PlaceFinder:
         """The place of another rank, no earlier than all are known to be: what it told may be half a second old.
 
         Example:
-            >>> where = Where()
+            >>> where = PlaceFinder()
             >>> where.common = lambda: 15
-            >>> where.least(Place(2, "allreduce")), where.least(Place(15, "allreduce")).operation
-            (Place(step=15, operation='', since_s=0.0, line=''), 'allreduce')
+            >>> where.least(RankPlace(2, "allreduce")), where.least(RankPlace(15, "allreduce")).operation
+            (RankPlace(step=15, operation='', since_s=0.0, line=''), 'allreduce')
         """
         common = 0 if self.common is None else self.common()
         return RankPlace(common) if common > (heard.step or 0) else heard
@@ -201,8 +201,8 @@ class Verdicts:
         every_s: How often somebody looks.
 
     Example:
-        >>> verdicts = Verdicts({0: Seen("n0", 10, 0.0), 1: Seen("n1", 11, 0.0)}, patience_s=60.0, every_s=0.5)
-        >>> verdicts.told(0, Place(3, "allreduce", 0.2), 1.0)
+        >>> verdicts = Verdicts({0: RankStatus("n0", 10, 0.0), 1: RankStatus("n1", 11, 0.0)}, patience_s=60.0, every_s=0.5)
+        >>> verdicts.told(0, RankPlace(3, "allreduce", 0.2), 1.0)
         >>> verdicts.gone(1)
         >>> verdicts.fault(1.0)
         Fault(kind='lost', ranks=(1,), since_s=0.0, waiting={})
@@ -318,8 +318,8 @@ def fault_message(
 
     Example:
         >>> from deep_bench.distributed.faults import RankPlace as Place
-        >>> seen = {0: Seen("n0", 10, 0.0), 1: Seen("n1", 11, 0.0, Place(12, "allreduce", 0.2))}
-        >>> print(message(Fault("lost", (1,)), seen, 2))
+        >>> seen = {0: RankStatus("n0", 10, 0.0), 1: RankStatus("n1", 11, 0.0, Place(12, "allreduce", 0.2))}
+        >>> print(fault_message(Fault("lost", (1,)), seen, 2))
         rank 1 of 2 on n1 was killed or crashed, last heard of after 12 steps, in allreduce: its process ended without a word
         What to do: the kernel's log (dmesg on n1) tells whether memory ran out
     """

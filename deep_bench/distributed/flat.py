@@ -79,7 +79,7 @@ class FlatLayout:
 
     Example:
         >>> from deep_bench.arrays import NUMPY
-        >>> layout = Layout.of({"w": np.ones((2, 3)), "b": np.zeros(3)}, NUMPY)
+        >>> layout = FlatLayout.of({"w": np.ones((2, 3)), "b": np.zeros(3)}, NUMPY)
         >>> [(p.name, p.start, p.stop) for p in layout.places.values()], layout.nbytes
         ([('b', 0, 3), ('w', 3, 9)], 72)
         >>> [bucket.names for bucket in layout.buckets(48)]
@@ -158,7 +158,7 @@ class Buffers:
     Example:
         >>> from deep_bench.arrays import NUMPY
         >>> arrays = {"w": np.ones((2, 3)), "b": np.zeros(3)}
-        >>> buffers = Buffers(Layout.of(arrays, NUMPY))
+        >>> buffers = Buffers(FlatLayout.of(arrays, NUMPY))
         >>> buffers.pack(arrays, NUMPY, 0.5)
         >>> buffers.flats[0]
         array([0. , 0. , 0. , 0.5, 0.5, 0.5, 0.5, 0.5, 0.5])
@@ -319,7 +319,7 @@ class SendingThread:
 
     Example:
         >>> done = []
-        >>> Progress().give(lambda: done.append(1)).result()
+        >>> SendingThread().give(lambda: done.append(1)).result()
         >>> done
         [1]
     """

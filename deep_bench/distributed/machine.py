@@ -364,9 +364,9 @@ def fitted_parameters(points: Sequence[MessagePoint], gamma: float = 0.0) -> Fit
         InvalidArgument: Fewer than three points.
 
     Example:
-        >>> points = [Point(size=k, message=3e-6 + (k - 1) * 1e-9, gap=1e-6 + (k - 1) * 1e-9, overhead=5e-7, n=9)
+        >>> points = [MessagePoint(size=k, message=3e-6 + (k - 1) * 1e-9, gap=1e-6 + (k - 1) * 1e-9, overhead=5e-7, n=9)
         ...           for k in (1, 64, 1024, 8192, 65536)]
-        >>> found = fitted(points).segments[0].parameters
+        >>> found = fitted_parameters(points).segments[0].parameters
         >>> [f"{value:.1e}" for value in (found.L, found.o, found.g, found.G)]
         ['2.0e-06', '5.0e-07', '1.0e-06', '1.0e-09']
     """

@@ -37,7 +37,7 @@ class ParameterAgreement:
     Example:
         >>> from deep_bench.arrays import NUMPY
         >>> from deep_bench.distributed.communicators.local import LocalCommunicator
-        >>> held = Agreement(LocalCommunicator(), lockstep=True)
+        >>> held = ParameterAgreement(LocalCommunicator(), lockstep=True)
         >>> held.learn({"w": np.zeros(2), "b": np.zeros(1)}, NUMPY)
         >>> gradients, _ = held.ordered({"b": np.ones(1), "w": np.ones(2)}, {"w": np.zeros(2), "b": np.zeros(1)}, NUMPY)
         >>> list(gradients)

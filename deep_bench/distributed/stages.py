@@ -423,7 +423,7 @@ def pullback_network(network: Network, outputs: Sequence[str]) -> PullbackNetwor
 
     Example:
         >>> import deep_bench as db
-        >>> [str(spec) for spec in pulled(db.load("digits-cnn"), ["logits"]).network.inputs]
+        >>> [str(spec) for spec in pullback_network(db.load("digits-cnn"), ["logits"]).network.inputs]
         ['image: float32[batch, 1, 8, 8]', 'logits.gradient: float32[batch, 10]']
     """
     draft = Draft(network, "pulled")

@@ -117,7 +117,7 @@ def judged(facts: RuleFacts) -> list[RuleCheck]:
     """Judge a report by all twelve rules.
 
     Example:
-        >>> checks = judged(Facts(1, None))
+        >>> checks = judged(RuleFacts(1, None))
         >>> checks[0].state, checks[8].state, checks[8].reason
         ('does not apply', 'fails', 'the environment is not known')
     """

@@ -151,7 +151,7 @@ class ProcessAdapter(Adapter[np.ndarray]):
 
     Example:
         >>> import deep_bench as db
-        >>> with Apart(Variant.parse("reference")) as adapter:
+        >>> with ProcessAdapter(Variant.parse("reference")) as adapter:
         ...     executor = adapter.prepare(db.load("digits-cnn"))
         ...     executor({"image": np.zeros((2, 1, 8, 8), np.float32)})["logits"].shape
         (2, 10)

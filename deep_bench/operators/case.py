@@ -643,7 +643,7 @@ def label_sizes(shape: Sequence[int]) -> str:
     """A shape as ``"2x3"``; ``"scalar"`` without dimensions.
 
     Example:
-        >>> sizes((2, 3)), sizes(())
+        >>> label_sizes((2, 3)), label_sizes(())
         ('2x3', 'scalar')
     """
     return "x".join(map(str, shape)) or "scalar"

@@ -109,7 +109,7 @@ class NodeResults:
 
     Example:
         >>> from deep_bench.framework import describe_numpy
-        >>> results = Results("Concat", {"axis": 0}, 1, np.asarray)
+        >>> results = NodeResults("Concat", {"axis": 0}, 1, np.asarray)
         >>> results.of([np.zeros((2, 3)), np.zeros((4, 3))], [None, None], describe_numpy)[0].shape
         (6, 3)
     """

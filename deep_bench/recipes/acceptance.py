@@ -83,7 +83,7 @@ def figures_of(cell: Cell, home: Path, metrics: Iterable[str] = ()) -> dict[str,
     Example:
         >>> from deep_bench.recipes import load_experiment
         >>> figures_of(load_experiment("small-communication").cells[0], Path())["bus bandwidth"]
-        Kind(unit='B/s', direction='higher')
+        FigureKind(unit='B/s', direction='higher')
     """
     fields = cell.fields
     if isinstance(fields, OperatorsFields):
@@ -151,7 +151,7 @@ def what_is_needed(level: str, figure: str) -> str:
     """What a recipe has to say so that there is a figure; empty where saying something does not help.
 
     Example:
-        >>> needed("operators", "backward"), needed("network", "backward")
+        >>> what_is_needed("operators", "backward"), what_is_needed("network", "backward")
         ('backward: true', '')
     """
     from deep_bench.measure.metrics import builtin_metrics
@@ -232,7 +232,7 @@ def is_label(name: str, labels: Mapping[str, Values]) -> bool:
     """Whether there is such a label, or one of which it says more.
 
     Example:
-        >>> [is_known(name, {"option.": None, "network": None}) for name in ("option.threads", "network.sha256", "sytem")]
+        >>> [is_label(name, {"option.": None, "network": None}) for name in ("option.threads", "network.sha256", "sytem")]
         [True, True, False]
     """
     head, dot, _ = name.partition(".")

@@ -87,7 +87,7 @@ def version_drift(then: Mapping[str, str], locked: list[str]) -> dict[str, tuple
         Name to both versions, of what is in both.
 
     Example:
-        >>> drifted({"numpy": "2.4.6", "onnx": "1.23.2"}, ["numpy==2.4.6", "onnx==1.24.0"])
+        >>> version_drift({"numpy": "2.4.6", "onnx": "1.23.2"}, ["numpy==2.4.6", "onnx==1.24.0"])
         {'onnx': ('1.23.2', '1.24.0')}
     """
     locked_versions = dict(line.split("==", 1) for line in locked)

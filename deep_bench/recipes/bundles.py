@@ -109,7 +109,8 @@ def command_parts(command: Sequence[str], folder: Path) -> list[CommandPart]:
         folder: Where it was given.
 
     Example:
-        >>> [(word.text, word.use) for word in words(["deep-bench", "run", "a.onnx", "--output", "mine"], Path("nowhere"))]
+        >>> parts = command_parts(["deep-bench", "run", "a.onnx", "--output", "mine"], Path("nowhere"))
+        >>> [(word.text, word.use) for word in parts]
         [('deep-bench', 'word'), ('run', 'word'), ('a.onnx', 'missing'), ('--output', 'word'), ('mine', 'writes')]
     """
     return list(_words(command, folder))

@@ -85,7 +85,7 @@ def factor_word(value: Any) -> str:
     """A factor's value in a word.
 
     Example:
-        >>> worded("torch"), worded([32, 32]), worded({"name": "sgd", "lr": 0.1})
+        >>> factor_word("torch"), factor_word([32, 32]), factor_word({"name": "sgd", "lr": 0.1})
         ('torch', '[32, 32]', '{"name": "sgd", "lr": 0.1}')
     """
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
@@ -244,7 +244,7 @@ def command_words(cell: Cell, folder: Path, files: Mapping[str, Path], metrics: 
 
     Example:
         >>> from deep_bench.recipes import load_experiment
-        >>> words(load_experiment("small-network").cells[0], Path("out"), {})[:4]
+        >>> command_words(load_experiment("small-network").cells[0], Path("out"), {})[:4]
         ['run', '--on=reference', '--on=onnxruntime', '--batch=1']
     """
     request, arguments = _CommandTask(cell, folder, files, metrics), _arguments_of(cell, files)

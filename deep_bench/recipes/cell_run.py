@@ -46,7 +46,7 @@ def space_message(said: str) -> str:
         said: Lines, joined by " | ".
 
     Example:
-        >>> lacked("a table | deep-bench: cannot write a.json: No space left on device | What to do: free some space")
+        >>> space_message("a table | deep-bench: cannot write a.json: No space left on device | What to do: free some space")
         'deep-bench: cannot write a.json: No space left on device'
     """
     return next((line for line in said.split(" | ") if any(words in line for words in _LACKS)), "")

@@ -34,7 +34,7 @@ def described(model: type[BaseModel]) -> dict[str, str]:
     """Field to what its model's docstring says of it; several fields may share one text.
 
     Example:
-        >>> described(Limits)["whole"]
+        >>> described(CellLimits)["whole"]
         'All cells; none is begun later. None by default.'
     """
     _, _, attributes = cleandoc(model.__doc__ or "").partition("Attributes:\n")

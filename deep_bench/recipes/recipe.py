@@ -42,7 +42,8 @@ def with_assignments(content: Mapping[str, Any], assignments: Iterable[str]) -> 
 
     Example:
         >>> content = {"level": "training", "fixed": {"recipe": "digits", "sampler.batch": 64, "network": {"name": "mlp"}}}
-        >>> changed(content, ["fixed.sampler.batch=32", "fixed.optimizer.lr=0.1", "fixed.network.hidden=[8]"])["fixed"]
+        >>> words = ["fixed.sampler.batch=32", "fixed.optimizer.lr=0.1", "fixed.network.hidden=[8]"]
+        >>> with_assignments(content, words)["fixed"]
         {'recipe': 'digits', 'sampler.batch': 32, 'network': {'name': 'mlp', 'hidden': [8]}, 'optimizer.lr': 0.1}
     """
     result = deepcopy(dict(content))
@@ -413,7 +414,7 @@ def with_value_at(content: Mapping[str, Any], path: str, value: Any) -> dict[str
         value: Any plain data.
 
     Example:
-        >>> followed({"sizes": {"seq": 8}}, "sizes.batch", 2)
+        >>> with_value_at({"sizes": {"seq": 8}}, "sizes.batch", 2)
         {'sizes': {'seq': 8, 'batch': 2}}
     """
     from deep_bench.training.recipes.recipe import assigned

@@ -264,7 +264,7 @@ def differences_of(old: Experiment, new: Experiment) -> list[str]:
     Example:
         >>> from deep_bench.recipes import load_experiment
         >>> old = load_experiment("small-network")
-        >>> different(old, old.changed("fixed.budget=5s")), different(old, old.changed("limits.cell=5min"))
+        >>> differences_of(old, old.changed("fixed.budget=5s")), differences_of(old, old.changed("limits.cell=5min"))
         (["fixed.budget was '10s', is '5s'"], [])
     """
     parts = ("name", "level", "fixed", "matrix", "exclude", "include", "metrics", "accept", "environments")

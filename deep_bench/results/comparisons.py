@@ -381,7 +381,7 @@ def medians_text(one: Comparison) -> str:
     Example:
         >>> from deep_bench.results.change import Estimate
         >>> one = Estimate("ratio", 0.0012, 0.0013, 1.08, (1.05, 1.11), 0.01, 0.5, "blocks", (12, 12))
-        >>> both(Comparison("", {}, "forward", "s", "lower", one, "slower", "slower"))
+        >>> medians_text(Comparison("", {}, "forward", "s", "lower", one, "slower", "slower"))
         '1.200 → 1.300 ms'
     """
     before, after = one.estimate.before, one.estimate.after
@@ -400,7 +400,7 @@ def change_text(estimate: Estimate) -> str:
     """The change with its interval.
 
     Example:
-        >>> changed(Estimate("ratio", 1.0, 1.1, 1.1, (1.04, 1.16), 0.01, 0.5, "blocks", (12, 12)))
+        >>> change_text(Estimate("ratio", 1.0, 1.1, 1.1, (1.04, 1.16), 0.01, 0.5, "blocks", (12, 12)))
         '1.100 (1.040–1.160)'
     """
     if estimate.scale == "ratio":

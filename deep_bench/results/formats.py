@@ -125,7 +125,7 @@ def cell_value(value: Any) -> Any:
     """A value as a table has it: spreadsheets run what begins as a formula, so that text gets a quote before it.
 
     Example:
-        >>> cell("=HYPERLINK(1)"), cell("-1.5"), cell(-1.5), cell(True), cell(None)
+        >>> cell_value("=HYPERLINK(1)"), cell_value("-1.5"), cell_value(-1.5), cell_value(True), cell_value(None)
         ("'=HYPERLINK(1)", '-1.5', -1.5, 'true', '')
     """
     if isinstance(value, bool):
@@ -181,7 +181,7 @@ def one_word(text: str) -> str:
     """A text as one word of letters, digits, dots, dashes and underscores.
 
     Example:
-        >>> word("time to target"), word("torch:threads=1"), word("")
+        >>> one_word("time to target"), one_word("torch:threads=1"), one_word("")
         ('time_to_target', 'torch_threads_1', '_')
     """
     return re.sub(r"[^\w.-]+", "_", text) or "_"
@@ -194,7 +194,7 @@ def exported_problem(result: Result) -> str:
         >>> from datetime import datetime
         >>> from pathlib import Path
         >>> labels = {"case": "8 x 8", "operator": "Gelu", "ranks": "4"}
-        >>> problem_name(Result("operators", Path("r"), datetime(2026, 1, 1), labels, {}))
+        >>> exported_problem(Result("operators", Path("r"), datetime(2026, 1, 1), labels, {}))
         'operators_Gelu_8_x_8_ranks_4'
     """
     of = result.labels
@@ -239,7 +239,7 @@ def unique_names(names: Iterable[str]) -> list[str]:
     """Names of which each is there once: a second one of a name gets a number.
 
     Example:
-        >>> numbered(["a", "b", "a"])
+        >>> unique_names(["a", "b", "a"])
         ['a', 'b', 'a.2']
     """
     counts: Counter[str] = Counter()
@@ -288,7 +288,7 @@ def _jube_cell(value: Any) -> str:
     """JUBE has no quotes: what would be read as the end of a cell is replaced.
 
     Example:
-        >>> _cell("a,b"), _cell(None), _cell(0.1)
+        >>> _jube_cell("a,b"), _jube_cell(None), _jube_cell(0.1)
         ('a;b', '', '0.1')
     """
     text = str(cell_value(value)).replace(JUBE_SEPARATOR, _JUBE_REPLACEMENTS)
@@ -444,7 +444,7 @@ def _log_field(value: Any) -> str:
     """A value without what would end the field or the line; ReFrame writes ``null`` for none.
 
     Example:
-        >>> _field("a|b"), _field(None), _field(0.5)
+        >>> _log_field("a|b"), _log_field(None), _log_field(0.5)
         ('a/b', 'null', '0.5')
     """
     return "null" if value is None else " ".join(str(value).replace(_REFRAME_DELIMITER, "/").splitlines())

@@ -52,7 +52,7 @@ def prefix_labels(prefix: str, values: Mapping[str, Any]) -> dict[str, str]:
     """Settings as labels of their own.
 
     Example:
-        >>> prefixed("option", {"threads": 1})
+        >>> prefix_labels("option", {"threads": 1})
         {'option.threads': '1'}
     """
     return labels(**{f"{prefix}.{name}": value for name, value in values.items()})

@@ -129,9 +129,9 @@ def expand_names(names: Iterable[str], known: Collection[str]) -> set[str]:
         known: All labels and facts.
 
     Example:
-        >>> sorted(expanded(["framework"], ["framework", "system", "version", "option.threads", "torch", "case"]))
+        >>> sorted(expand_names(["framework"], ["framework", "system", "version", "option.threads", "torch", "case"]))
         ['framework', 'system', 'torch', 'version']
-        >>> sorted(expanded(["clock"], ["smt", "host", "governor"]))
+        >>> sorted(expand_names(["clock"], ["smt", "host", "governor"]))
         ['governor', 'smt']
     """
     labels: set[str] = set()
@@ -227,9 +227,9 @@ def measurement_identity(result: Result) -> str:
         >>> def run(file, *times):
         ...     time = Figure("forward", "s", "lower", ((np.array(times),),))
         ...     return Result("network", Path(file), datetime.now(), {}, {"forward": time})
-        >>> identity(run("a.json", *range(9))) == identity(run("b.json", *range(9)))
+        >>> measurement_identity(run("a.json", *range(9))) == measurement_identity(run("b.json", *range(9)))
         True
-        >>> identity(run("a.json", 1, 2)) == identity(run("b.json", 1, 2))
+        >>> measurement_identity(run("a.json", 1, 2)) == measurement_identity(run("b.json", 1, 2))
         False
     """
     digest, times = sha256(), 0

@@ -168,7 +168,7 @@ def time_figure(name: str, launches: Iterable[Sequence[Block]]) -> Figure | None
 
     Example:
         >>> block = Block(0, 2, np.array([4, 6, 8]), np.zeros(3, bool))
-        >>> timed("forward", [[block]]).median
+        >>> time_figure("forward", [[block]]).median
         3e-09
     """
     groups, remarks, aside = [], [], []
@@ -191,7 +191,7 @@ def single_figure(name: str, unit: str, direction: Direction, value: float | Non
     """A figure of one value; ``None`` where there is none.
 
     Example:
-        >>> single("peak memory", "B", "lower", 4096).median
+        >>> single_figure("peak memory", "B", "lower", 4096).median
         4096.0
     """
     return None if value is None else Figure(name, unit, direction, ((np.array([value], float),),), remark)
@@ -250,7 +250,8 @@ def distinguishing_labels(groups: Sequence[Sequence[Result]]) -> list[str]:
         >>> from datetime import datetime
         >>> from pathlib import Path
         >>> about = [{"system": "a", "factor.batch": size, "size.batch": size, "seed": "1"} for size in "12"]
-        >>> telling([[Result("network", Path("r.json"), datetime(2026, 1, 1), labels, {}) for labels in about]])
+        >>> day, file = datetime(2026, 1, 1), Path("r.json")
+        >>> distinguishing_labels([[Result("network", file, day, labels, {}) for labels in about]])
         ['size.batch']
     """
     every = [result for group in groups for result in group]

@@ -110,13 +110,13 @@ def problem_name(result: Result) -> str:
 
     Example:
         >>> from datetime import datetime
-        >>> problem(Result("operators", Path("r"), datetime(2026, 1, 1), {"operator": "Gelu", "case": "4x8"}, {}))
+        >>> problem_name(Result("operators", Path("r"), datetime(2026, 1, 1), {"operator": "Gelu", "case": "4x8"}, {}))
         'Gelu 4x8'
         >>> about = {"operator": "allreduce", "bytes": "67108868", "ranks": "4"}
-        >>> problem(Result("communication", Path("r"), datetime(2026, 1, 1), about, {}))
+        >>> problem_name(Result("communication", Path("r"), datetime(2026, 1, 1), about, {}))
         'allreduce 67.108868 MB, 4 ranks'
         >>> about = {"network": "lenet", "scenario": "Server", "mode": "find-peak"}
-        >>> problem(Result("mlperf", Path("r"), datetime(2026, 1, 1), about, {}))
+        >>> problem_name(Result("mlperf", Path("r"), datetime(2026, 1, 1), about, {}))
         'lenet, Server find-peak'
     """
     of = result.labels
@@ -137,7 +137,7 @@ def amount_text(value: float, unit: str) -> str:
     """A value with its unit.
 
     Example:
-        >>> amount(0.0012, "s"), amount(0.98765, ""), amount(float("inf"), "s")
+        >>> amount_text(0.0012, "s"), amount_text(0.98765, ""), amount_text(float("inf"), "s")
         ('1.200 ms', '0.9877', 'not reached')
     """
     return "not reached" if unit == "s" and not isfinite(value) else units.amount(value, unit)
@@ -148,7 +148,7 @@ def interval_text(figure: Figure) -> str:
 
     Example:
         >>> import numpy as np
-        >>> limits(Figure("forward", "s", "lower", ((np.array([1, 5, 2, 6, 3, 4]) * 1e-3,),)))
+        >>> interval_text(Figure("forward", "s", "lower", ((np.array([1, 5, 2, 6, 3, 4]) * 1e-3,),)))
         '0.5000 to 6.500 ms'
     """
     interval = figure.interval
@@ -433,7 +433,7 @@ def _natural_order(text: str) -> tuple[tuple[int, float, str], ...]:
     """Numbers in a text by their size.
 
     Example:
-        >>> sorted(["128x8", "8x8", "torch", "16"], key=_natural)
+        >>> sorted(["128x8", "8x8", "torch", "16"], key=_natural_order)
         ['8x8', '16', '128x8', 'torch']
     """
     parts = re.findall(r"(\d+)|(\D+)", text)
@@ -481,7 +481,7 @@ def check_export(path: Path, format: str = "table", samples: bool = False) -> No
         InvalidArgument, FrameworkMissing: As `export`.
 
     Example:
-        >>> check(Path("all.xlsx"))
+        >>> check_export(Path("all.xlsx"))
         Traceback (most recent call last):
             ...
         deep_bench.errors.InvalidArgument: all.xlsx for the format 'table'

@@ -334,7 +334,7 @@ class FeedLimits:
             InvalidInput: One is outside; the message names the sample.
 
         Example:
-            >>> Limits("label", 0, 9, "classes of the loss 'loss'").check(np.array([3, 10]), numbers=[70, 71])
+            >>> FeedLimits("label", 0, 9, "classes of the loss 'loss'").check(np.array([3, 10]), numbers=[70, 71])
             Traceback (most recent call last):
                 ...
             deep_bench.errors.InvalidInput: sample 71: 10 in 'label'
@@ -371,7 +371,7 @@ def limits_of(network: Network) -> tuple[FeedLimits, ...]:
         >>> import deep_bench as db
         >>> network = db.load("digits-cnn").with_loss("SoftmaxCrossEntropyLoss", output="logits", target="label")
         >>> limits_of(network)
-        (Limits(name='label', low=0, high=9, what="classes of the loss 'loss'", ignored=None),)
+        (FeedLimits(name='label', low=0, high=9, what="classes of the loss 'loss'", ignored=None),)
     """
     inputs = {spec.name for spec in network.inputs}
     uses = [(node, name) for node in network.nodes if (name := _numbered_by(node)) in inputs]

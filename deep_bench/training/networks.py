@@ -45,7 +45,7 @@ class NetworkBuilder:
         *inputs: What it takes.
 
     Example:
-        >>> build = Build("line", TensorSpec("x", ("batch", 3), np.dtype(np.float32)))
+        >>> build = NetworkBuilder("line", TensorSpec("x", ("batch", 3), np.dtype(np.float32)))
         >>> network = build.finish({"y": build.linear("slope", build["x"], 2)})
         >>> [str(spec) for spec in network.outputs], sorted(network.parameters)
         (['y: float32[batch, 2]'], ['slope.bias', 'slope.weight'])

@@ -365,7 +365,7 @@ def split_of_ranks(ranks: list[RankRecord]) -> RankSplit | None:
         >>> one = RankRecord(rank=0, computing=np.array([10]), exposed=np.array([7]), communicating=np.array([8]),
         ...                  updating=np.array([9]), agreeing=np.array([1]))
         >>> other = one.model_copy(update={"rank": 1, "computing": np.array([14]), "exposed": np.array([3])})
-        >>> found = split([one, other])
+        >>> found = split_of_ranks([one, other])
         >>> found.waiting.tolist(), found.exposed.tolist(), found.slowest.tolist()
         ([[4], [0]], [[3], [3]], [1])
     """

@@ -150,7 +150,7 @@ class History:
         """Where the whole time went, in nanoseconds: each of `PHASES`, ``evaluation``, and ``other``, which is the rest.
 
         Example:
-            >>> history = History(stamps=array("q", [0, 5, 6, 16, 20]), evaluations=[Evaluated(1, 0, 8, 50, 25, {})])
+            >>> history = History(stamps=array("q", [0, 5, 6, 16, 20]), evaluations=[EvaluationResult(1, 0, 8, 50, 25, {})])
             >>> history.split()
             {'data': 5, 'transfer': 1, 'gradients': 10, 'update': 4, 'evaluation': 25, 'other': 5}
         """
@@ -172,7 +172,7 @@ class History:
         """The first evaluation where a score was at least as good as a target.
 
         Example:
-            >>> history = History(evaluations=[Evaluated(s, 0, 0, 0, 0, {"accuracy": s / 10}) for s in range(9)])
+            >>> history = History(evaluations=[EvaluationResult(s, 0, 0, 0, 0, {"accuracy": s / 10}) for s in range(9)])
             >>> history.reached("accuracy", 0.75).step, history.reached("accuracy", 0.95)
             (8, None)
         """

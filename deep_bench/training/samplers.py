@@ -98,9 +98,9 @@ class BatchCut:
         InvalidArgument: A size below 1, or one that leaves no batch at all.
 
     Example:
-        >>> [batch.tolist() for batch in Cut(5, 2)(np.arange(5))]
+        >>> [batch.tolist() for batch in BatchCut(5, 2)(np.arange(5))]
         [[0, 1], [2, 3], [4]]
-        >>> len(Cut(5, 2, drop_last=True))
+        >>> len(BatchCut(5, 2, drop_last=True))
         2
     """
 

@@ -86,7 +86,7 @@ def array_named(arrays: Mapping[str, np.ndarray], name: str, where: str) -> np.n
         InvalidInput: There is none.
 
     Example:
-        >>> taken({"logits": np.zeros(2)}, "label", "outputs")
+        >>> array_named({"logits": np.zeros(2)}, "label", "outputs")
         Traceback (most recent call last):
             ...
         deep_bench.errors.InvalidInput: no 'label' among the outputs
@@ -229,7 +229,7 @@ def nats(found: LabelScores) -> NDArray[np.float64]:
     r"""The cross-entropy of each label, :math:`\log \sum_c e^{z_c} - z_y`, in float64 and without overflow.
 
     Example:
-        >>> two = Classified(np.array([[1000.0, 0.0], [0.0, 0.0]]), np.array([0, 1]), np.array([0, 1]))
+        >>> two = LabelScores(np.array([[1000.0, 0.0], [0.0, 0.0]]), np.array([0, 1]), np.array([0, 1]))
         >>> nats(two).round(4)
         array([0.    , 0.6931])
     """

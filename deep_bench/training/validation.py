@@ -42,9 +42,9 @@ def finite_distance(x: np.ndarray, y: np.ndarray) -> float:
     """The Euclidean distance: elements that are finite in neither count as equal, and one that is in one only as infinite.
 
     Example:
-        >>> distance(np.array([np.nan, 3.0, np.inf]), np.array([np.nan, 0.0, np.nan]))
+        >>> finite_distance(np.array([np.nan, 3.0, np.inf]), np.array([np.nan, 0.0, np.nan]))
         3.0
-        >>> distance(np.array([np.nan, 3.0]), np.array([1.0, 3.0]))
+        >>> finite_distance(np.array([np.nan, 3.0]), np.array([1.0, 3.0]))
         inf
     """
     mine, theirs = np.isfinite(x), np.isfinite(y)
@@ -56,7 +56,7 @@ def finiteness_difference(x: np.ndarray, expected: np.ndarray) -> str:
     """Where an array is finite and what was expected is not, or the reverse, in words; empty where they agree.
 
     Example:
-        >>> apart(np.array([np.nan, 3.0]), np.array([1.0, 3.0]))
+        >>> finiteness_difference(np.array([np.nan, 3.0]), np.array([1.0, 3.0]))
         "not finite in 1 of 2 elements where the oracle's is"
     """
     mine, theirs = np.isfinite(x), np.isfinite(expected)

@@ -325,7 +325,7 @@ def failure_text(error: DeepBenchError, label: str) -> str:
     Example:
         >>> died = WorkerDied("torch: its process crashed (SIGSEGV)", advice="its log is /tmp/log")
         >>> died.details = "cannot divide by nothing"
-        >>> told(died, "torch")
+        >>> failure_text(died, "torch")
         'its process crashed (SIGSEGV); its log ends: cannot divide by nothing'
     """
     if not isinstance(error, WorkerError):

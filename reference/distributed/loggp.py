@@ -92,7 +92,7 @@ def simulate(
         ...         yield Send(1, content)
         ...         return None
         ...     return (yield Receive(0))
-        >>> results, ends = simulate(there, [np.zeros(11, np.int8), None], Parameters(L=5, o=1, g=2, G=0.5))
+        >>> results, ends = simulate(there, [np.zeros(11, np.int8), None], LogGPParameters(L=5, o=1, g=2, G=0.5))
         >>> ends  # o; and o + 10 G + L + o
         [1.0, 12.0]
     """

@@ -134,7 +134,7 @@ def largest_exact(dtype: np.dtype) -> int:
         InvalidArgument: The type is of no such numbers.
 
     Example:
-        >>> limit(np.dtype("float32")), limit(np.dtype("int8"))
+        >>> largest_exact(np.dtype("float32")), largest_exact(np.dtype("int8"))
         (16777216, 127)
     """
     if dtype.kind in "iu":
@@ -156,7 +156,7 @@ def contribution(rank: int, ranks: int, elements: int, dtype: np.dtype, seed: in
         seed: Of the draw.
 
     Example:
-        >>> given(0, 2, 4, np.dtype("int32"), 0).tolist() != given(1, 2, 4, np.dtype("int32"), 0).tolist()
+        >>> contribution(0, 2, 4, np.dtype("int32"), 0).tolist() != contribution(1, 2, 4, np.dtype("int32"), 0).tolist()
         True
     """
     most = min(max((largest_exact(dtype) - 1) // ranks, 1), _MOST)
@@ -246,7 +246,7 @@ def operation(name: str, setting: OperationSetting) -> Operation:
     Example:
         >>> from deep_bench.distributed.communicators.local import run_local
         >>> def wrong(comm):
-        ...     made = problem("allreduce", Setting(comm, 10, np.dtype("float32")))
+        ...     made = operation("allreduce", OperationSetting(comm, 10, np.dtype("float32")))
         ...     made.prepare(comm.rank, comm.size, seed=1)
         ...     return made.wrong(seed=1), made.wrong(seed=2) > 0
         >>> run_local(3, wrong)

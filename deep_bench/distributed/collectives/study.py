@@ -399,7 +399,7 @@ def study(
 
     Example:
         >>> from deep_bench.distributed.communicators.local import run_local
-        >>> settings = Settings(sizes="8,64", budget=0.02)
+        >>> settings = BenchmarkSettings(sizes="8,64", budget=0.02)
         >>> result, nothing = run_local(2, lambda comm: study({"local": comm}, settings, progress=False))
         >>> [(row.size, row.verdict) for row in result.rows], nothing
         ([(8, 'right'), (64, 'right')], None)

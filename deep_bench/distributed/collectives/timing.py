@@ -81,7 +81,7 @@ class RankClock:
         """Stamps of this clock on rank 0's, counted from ``origin``.
 
         Example:
-            >>> Clock(origin=100, ahead=50.0).on_rank_0(np.array([250]))
+            >>> RankClock(origin=100, ahead=50.0).on_rank_0(np.array([250]))
             array([100.])
         """
         since = (stamps - self.origin).astype(np.float64)
@@ -140,8 +140,8 @@ def fitted_clock(readings: Sequence[ClockReading]) -> RankClock:
     Readings whose round trip is more than twice the shortest are left out: they were disturbed.
 
     Example:
-        >>> readings = [Reading(t, 1000 + t // 100, 200) for t in (0, 10_000, 20_000)]
-        >>> clock = fitted(readings)
+        >>> readings = [ClockReading(t, 1000 + t // 100, 200) for t in (0, 10_000, 20_000)]
+        >>> clock = fitted_clock(readings)
         >>> round(clock.drift, 6), round(clock.residual), clock.error
         (0.01, 0, 100.0)
     """
@@ -163,7 +163,7 @@ def common_origin(clocks: Sequence[RankClock]) -> list[RankClock]:
     """The same clocks, all counted from one moment of rank 0's time, so that their stamps can be compared.
 
     Example:
-        >>> one, two = common_origin([Clock(), Clock(origin=1000, ahead=500.0, drift=0.5)])
+        >>> one, two = common_origin([RankClock(), RankClock(origin=1000, ahead=500.0, drift=0.5)])
         >>> two.origin == one.origin, two.ahead
         (True, 500.0)
     """

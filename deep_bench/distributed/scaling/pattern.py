@@ -54,7 +54,7 @@ def fitted_form(points: Mapping[int, int]) -> Form | None:
         points: Number of ranks to number.
 
     Example:
-        >>> fitted({2: 8, 3: 16, 4: 24}).name, fitted({2: 60, 3: 40, 4: 30}).name, fitted({2: 1, 3: 5, 4: 2})
+        >>> fitted_form({2: 8, 3: 16, 4: 24}).name, fitted_form({2: 60, 3: 40, 4: 30}).name, fitted_form({2: 1, 3: 5, 4: 2})
         ('8 (p - 1)', '120 / p', None)
     """
     (p, first), *_ = points.items()

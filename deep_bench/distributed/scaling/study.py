@@ -64,7 +64,7 @@ def stated_machine(latency: float, bandwidth: float) -> tuple[Link, str]:
         bandwidth: Bytes a second.
 
     Example:
-        >>> f"{stated(1e-6, 1e10)[0].message(10_001):.2e}"
+        >>> f"{stated_machine(1e-6, 1e10)[0].message(10_001):.2e}"
         '2.00e-06'
     """
     gamma = combining_time(np.dtype(np.float32))

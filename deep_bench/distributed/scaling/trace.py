@@ -79,7 +79,7 @@ def joined(calls: Sequence[TracedCall]) -> TracedStep:
     """Calls with messages of one kind and size that follow each other as one.
 
     Example:
-        >>> both = [Call("recv", 8, Phase.UPDATING, sources=(1,)), Call("recv", 8, Phase.UPDATING, sources=(2,))]
+        >>> both = [TracedCall("recv", 8, CallPhase.UPDATING, sources=(rank,)) for rank in (1, 2)]
         >>> [(call.operation, call.sources) for call in joined(both)]
         [('recv', (1, 2))]
     """

@@ -28,7 +28,8 @@ def packed_codes(codes: NDArray[np.uint16], width: int) -> NDArray[np.uint8]:
     """Codes of so many bits each, the first in the lowest bits of the first byte.
 
     Example:
-        >>> packed(np.uint16([1, 2, 3]), 4).tolist(), unpacked(packed(np.uint16([1, 2, 3]), 4), 4, 3).tolist()
+        >>> packed = packed_codes(np.uint16([1, 2, 3]), 4)
+        >>> packed.tolist(), unpacked_codes(packed, 4, 3).tolist()
         ([33, 3], [1, 2, 3])
     """
     if width >= 8:

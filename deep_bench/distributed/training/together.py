@@ -78,7 +78,7 @@ def agree(comm: Communicator, samples: int, wish: str, *, checkpoint: bool = Fal
     Example:
         >>> from deep_bench.distributed.communicators.local import run_local
         >>> run_local(2, lambda comm: agree(comm, 3 - comm.rank, "enough" if comm.rank else ""))[0]
-        Agreed(samples=5, alike=False, stop=True, interrupted=False, checkpoint=False)
+        StepAgreement(samples=5, alike=False, stop=True, interrupted=False, checkpoint=False)
     """
     message = np.array([samples, samples * samples, bool(wish), wish == INTERRUPTED, checkpoint], np.int64)
     heard = comm.allreduce(message)
@@ -121,7 +121,7 @@ def stop_signals(told: Callable[[], object]) -> Iterator[None]:
         told: Called at the first Ctrl-C or SIGTERM, and at each SIGUSR1; it should note it and no more.
 
     Example:
-        >>> with asked(lambda: print("stop, please")):
+        >>> with stop_signals(lambda: print("stop, please")):
         ...     signal.raise_signal(signal.SIGUSR1)
         stop, please
     """

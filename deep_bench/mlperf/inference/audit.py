@@ -54,7 +54,7 @@ class AccuracyJudge:
     Example:
         >>> from deep_bench.mlperf.inference.settings import Settings
         >>> from deep_bench.mlperf.inference.system import make_work
-        >>> judge = Judge(make_work("digits-cnn", "reference", None, Settings()))
+        >>> judge = AccuracyJudge(make_work("digits-cnn", "reference", None, Settings()))
         >>> found = judge.performance(np.where(np.arange(355) < 100, judge.reference, -1))
         >>> found.total, found.differing, found.met
         (100, 0, True)
@@ -263,7 +263,7 @@ def sameness(audit: LoggedAnswers, accuracy: LoggedAnswers, labels: NDArray[np.i
 
     Example:
         >>> def classes(*found):
-        ...     return Answers(np.arange(len(found)), tuple(int(one).to_bytes(8, "little") for one in found))
+        ...     return LoggedAnswers(np.arange(len(found)), tuple(int(one).to_bytes(8, "little") for one in found))
         >>> labels = np.zeros(200, np.int64)
         >>> found = sameness(classes(*[0] * 199, 1), classes(*[0] * 200), labels, 0.99)
         >>> found.exact, found.passed, found.right

@@ -551,7 +551,7 @@ def error_line(error: BaseException) -> str:
     """An error in one line.
 
     Example:
-        >>> told(ValueError("too long\\nby far"))
+        >>> error_line(ValueError("too long\\nby far"))
         'ValueError: too long by far'
     """
     return shortened(" ".join(f"{type(error).__name__}: {error}".split()), _LONGEST_ERROR)

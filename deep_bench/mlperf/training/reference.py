@@ -69,7 +69,7 @@ class ConvergencePoint:
             InvalidArgument: Fewer than three runs, or a number that is not above 0.
 
         Example:
-            >>> point = Point.of("ref", 128, [16, 14, 16, 17, 16, 16, 15, 16, 15, 16])
+            >>> point = ConvergencePoint.of("ref", 128, [16, 14, 16, 17, 16, 16, 15, 16, 15, 16])
             >>> point.mean, round(point.deviation, 3), round(point.least(5), 3), round(point.least_by_text(5), 2)
             (15.75, 0.781, 14.781, 15.21)
         """

@@ -52,7 +52,7 @@ class SubmissionLayout:
         InvalidArgument: A name that no path may have.
 
     Example:
-        >>> Layout(Path("lab"), "box", "digits").log(0).as_posix()
+        >>> SubmissionLayout(Path("lab"), "box", "digits").log(0).as_posix()
         'lab/results/box/digits/result_0.txt'
     """
 

@@ -80,7 +80,7 @@ class TransformStep:
 
     Example:
         >>> import deep_bench as db
-        >>> step = Step.parse("precision:float16,keep=Gemm")
+        >>> step = TransformStep.parse("precision:float16,keep=Gemm")
         >>> str(step), step.apply(db.load("digits-cnn")).check().word
         ('precision:float16,keep=Gemm', 'right')
     """
@@ -137,7 +137,7 @@ def transformed(
 
     Example:
         >>> import deep_bench as db
-        >>> transformed(db.load("digits-cnn"), [Step.parse("fold"), Step.parse("fuse_batchnorm")]).name
+        >>> transformed(db.load("digits-cnn"), [TransformStep.parse("fold"), TransformStep.parse("fuse_batchnorm")]).name
         'digits-cnn after fold, fuse_batchnorm'
     """
     name = network.name
@@ -320,7 +320,7 @@ def user_function(path: str, known: Collection[str] = ()) -> Callable[..., Any]:
         InvalidArgument: There is no such module or function, the module cannot be imported, or it is no function.
 
     Example:
-        >>> own_function("deep_bench.network.transform.fold:fold").__name__
+        >>> user_function("deep_bench.network.transform.fold:fold").__name__
         'fold'
     """
     module, _, name = path.partition(":")

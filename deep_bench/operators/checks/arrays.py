@@ -279,7 +279,7 @@ def available_layouts(device: Device[Any], arrays: Mapping[str, np.ndarray]) -> 
 
     Example:
         >>> from deep_bench.operators.operator import Host
-        >>> available(Host(), {"x": np.zeros((2, 3), np.float32)})  # doctest: +NORMALIZE_WHITESPACE
+        >>> available_layouts(Host(), {"x": np.zeros((2, 3), np.float32)})  # doctest: +NORMALIZE_WHITESPACE
         ['Fortran order', 'every second element', 'rows apart', 'negative stride', 'storage offset', 'odd address']
     """
     return [name for name in LAYOUTS if any(Arrangement(name)._lay_out(a, device) is not None for a in arrays.values())]

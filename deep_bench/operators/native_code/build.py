@@ -245,7 +245,7 @@ def cache_folder() -> Path:
     """The folder of built libraries.
 
     Example:
-        >>> folder().name
+        >>> cache_folder().name
         'native'
     """
     return user_cache() / "native"

@@ -117,7 +117,7 @@ class Signature:
         returns: Nothing; an ``int`` that is 0 for success; or a text that is ``NULL`` for success.
 
     Example:
-        >>> signature = parse("const float *x, float *y, int64_t n = x.size")
+        >>> signature = parse_signature("const float *x, float *y, int64_t n = x.size")
         >>> [(p.kind, p.name) for p in signature.parameters]
         [('read', 'x'), ('written', 'y'), ('value', 'n')]
     """
@@ -232,7 +232,7 @@ def attribute_defaults(computes: str | Callable[..., Any]) -> dict[str, Any]:
     """Name to default value: those of the operator's schema, or of the function's keyword arguments.
 
     Example:
-        >>> defaults("Gemm")["alpha"], defaults(lambda x, *, slope=2: x)
+        >>> attribute_defaults("Gemm")["alpha"], attribute_defaults(lambda x, *, slope=2: x)
         (1.0, {'slope': 2})
     """
     if not isinstance(computes, str):

@@ -76,7 +76,7 @@ def resnet50_convolutions(image: int = 224) -> Iterator[Convolution]:
     """ResNet-50, with the strides in the 3x3 convolutions ("v1.5"), as most implementations and MLPerf have it.
 
     Example:
-        >>> layers = list(resnet50())
+        >>> layers = list(resnet50_convolutions())
         >>> len(layers), sum(c.parameters for c in layers)
         (53, 23454912)
 
@@ -129,7 +129,7 @@ def mobilenet_v2_convolutions(image: int = 224) -> Iterator[Convolution]:
     """MobileNetV2 of width 1.
 
     Example:
-        >>> layers = list(mobilenet_v2())
+        >>> layers = list(mobilenet_v2_convolutions())
         >>> len(layers), sum(c.groups > 1 for c in layers)
         (52, 17)
 
@@ -155,7 +155,7 @@ def unet_convolutions(image: int = 572) -> Iterator[Convolution]:
     """U-Net: unpadded convolutions down to 1,024 channels, and up again by transposed ones.
 
     Example:
-        >>> layers = list(unet())
+        >>> layers = list(unet_convolutions())
         >>> len(layers), layers[-1].made
         (23, (388, 388))
 
@@ -220,7 +220,7 @@ def conv_tasnet_convolutions(samples: int = 16000) -> Iterator[Convolution]:
     """Conv-TasNet for two speakers, but its decoder: blocks of 1x1, depthwise and 1x1 convolutions, ever further dilated.
 
     Example:
-        >>> layers = list(conv_tasnet())
+        >>> layers = list(conv_tasnet_convolutions())
         >>> len(layers), max(c.dilation for c in layers)
         (98, 128)
 
@@ -340,7 +340,7 @@ def distinct(layers: Iterable[Convolution], name: str, source: str, batch: int =
         batch: How many samples.
 
     Example:
-        >>> cases = distinct(architectures.resnet50(), "resnet50", "")
+        >>> cases = distinct(resnet50_convolutions(), "resnet50", "")
         >>> len(cases), sum(case.count for case in cases)
         (23, 53)
     """

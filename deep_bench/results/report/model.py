@@ -233,7 +233,7 @@ def mark_of(word: str) -> Mark:
     """How a word is shown; one that is not known, which only a stranger's record can have, as what was not checked.
 
     Example:
-        >>> mark("wrong").character, mark("holds").character, mark("splendid").character
+        >>> mark_of("wrong").character, mark_of("holds").character, mark_of("splendid").character
         ('✗', '✓', '○')
     """
     return MARKS.get(word) or RULE_MARKS.get(word) or OTHER_MARK
@@ -290,7 +290,7 @@ def further_labels(results: Sequence[Result], named: Callable[[Result], str] = s
         >>> from datetime import datetime
         >>> from pathlib import Path
         >>> about = [{"system": "a", "size.batch": size} for size in "12"]
-        >>> further([Result("network", Path("r.json"), datetime(2026, 1, 1), labels, {}) for labels in about])
+        >>> further_labels([Result("network", Path("r.json"), datetime(2026, 1, 1), labels, {}) for labels in about])
         {'size.batch': ['1', '2']}
     """
     names = distinguishing_labels(group_by(results, lambda result: (problem_name(result), named(result))))
@@ -343,7 +343,7 @@ def enumeration(words: Sequence[str], most: int = 4) -> str:
     """Some words as a sentence has them.
 
     Example:
-        >>> listed(["a"]), listed(["a", "b", "c"]), listed(["a", "b", "c", "d", "e", "f"], 3)
+        >>> enumeration(["a"]), enumeration(["a", "b", "c"]), enumeration(["a", "b", "c", "d", "e", "f"], 3)
         ('a', 'a, b and c', 'a, b, c and 3 more')
     """
     if len(words) > most:

@@ -214,7 +214,7 @@ def set_ticks(low: float, high: float) -> list[float]:
     """Ticks of a logarithmic axis between two values above 0.
 
     Example:
-        >>> ticks(0.9, 120), ticks(3.1, 3.9), [f"{tick:g}" for tick in ticks(1e-9, 1.0)]
+        >>> set_ticks(0.9, 120), set_ticks(3.1, 3.9), [f"{tick:g}" for tick in set_ticks(1e-9, 1.0)]
         ([1.0, 3.0, 10.0, 30.0, 100.0], [3.2, 3.4, 3.6, 3.8], ['1e-09', '1e-07', '1e-05', '0.001', '0.1'])
     """
     decades = range(floor(log10(low)), ceil(log10(high)) + 1)
@@ -239,7 +239,9 @@ def set_label(value: float, unit: str) -> str:
     """A value at a tick.
 
     Example:
-        >>> label(0.0005, "s"), label(25e6, "B/s"), label(0.25, ""), label(0, "s"), label(5e9, "samples/s")
+        >>> from itertools import starmap
+        >>> values = [(0.0005, "s"), (25e6, "B/s"), (0.25, ""), (0, "s"), (5e9, "samples/s")]
+        >>> tuple(starmap(set_label, values))
         ('500 µs', '25 MB/s', '0.25', '0', '5e+09')
     """
     if value == 0:

@@ -53,7 +53,7 @@ def machine_line(e: Environment) -> str:
     """A machine in one line.
 
     Example:
-        >>> in_a_line(Environment(cpu_model="Zen 9", logical_cpus=8, cpus_allowed=[0, 1], memory_bytes=2**34))
+        >>> machine_line(Environment(cpu_model="Zen 9", logical_cpus=8, cpus_allowed=[0, 1], memory_bytes=2**34))
         'Zen 9, 2 of 8 CPUs, 16 GiB of memory'
     """
     allowed, every = len(e.cpus_allowed or ()), e.logical_cpus
@@ -112,7 +112,7 @@ def machine_facts(e: Environment) -> dict[str, str]:
     """Name to value of every fact; what is unknown says why.
 
     Example:
-        >>> found = facts(Environment(smt=True, packages={"numpy": "2.4"}, unknown={"governor": "no such file"}))
+        >>> found = machine_facts(Environment(smt=True, packages={"numpy": "2.4"}, unknown={"governor": "no such file"}))
         >>> found["smt"], found["packages: numpy"], found["governor"], found["turbo"]
         ('yes', '2.4', 'unknown: no such file', 'unknown')
     """
@@ -347,9 +347,9 @@ def shell_line(command: Sequence[str]) -> str:
     """A command as a shell takes it: no word of a stranger's record does more than be a word.
 
     Example:
-        >>> typed(["/opt/venv/bin/deep-bench", "run", "my net.onnx; rm -rf /"])
+        >>> shell_line(["/opt/venv/bin/deep-bench", "run", "my net.onnx; rm -rf /"])
         "deep-bench run 'my net.onnx; rm -rf /'"
-        >>> typed([])
+        >>> shell_line([])
         ''
     """
     if not command:

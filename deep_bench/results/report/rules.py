@@ -186,8 +186,8 @@ def merge_checks(found: Sequence[Sequence[RuleCheck]]) -> list[RuleCheck]:
     """The rules over several records: the worst state of each, with the reasons and how many records have it.
 
     Example:
-        >>> one, two = (Check(1, "rule", state, state) for state in ("holds", "fails"))
-        >>> merged([[one], [two], [one]])[0].state, merged([[one], [two], [one]])[0].reason
+        >>> one, two = (RuleCheck(1, "rule", state, state) for state in ("holds", "fails"))
+        >>> merge_checks([[one], [two], [one]])[0].state, merge_checks([[one], [two], [one]])[0].reason
         ('fails', 'in 1 of 3 records: fails')
     """
     rows = []

@@ -68,7 +68,7 @@ def verdict_sentence(results: Sequence[Result]) -> str:
     """The verdict in one sentence.
 
     Example:
-        >>> sentence([])
+        >>> verdict_sentence([])
         'No results.'
     """
     by_outcome = outcome_counts(results)
@@ -262,7 +262,7 @@ def basis_text(figure: Figure, result: Result) -> str:
         >>> from pathlib import Path
         >>> import numpy as np
         >>> result = Result("training", Path("r.json"), datetime(2026, 1, 1), {}, {})
-        >>> basis(Figure("time", "s", "lower", tuple((np.array([float(n)]),) for n in range(7))), result)
+        >>> basis_text(Figure("time", "s", "lower", tuple((np.array([float(n)]),) for n in range(7))), result)
         '7 runs'
     """
     if _predicts(figure):

@@ -252,7 +252,7 @@ def escape(text: str) -> str:
     """A text that Markdown shows as it is, and that no reader of it takes for HTML.
 
     Example:
-        >>> plain("a_b | <script>")
+        >>> escape("a_b | <script>")
         'a\\\\_b \\\\| &lt;script&gt;'
     """
     marked = _SPECIAL.sub(lambda match: f"\\{match[0]}" if not match[0].isdecimal() else f"{match[0]}\\", text)

@@ -53,7 +53,7 @@ class NameTable:
     The begin of a span with number i has the code 4 i, its end ``~(4 i + ending)``; a counter with number i has 4 i.
 
     Example:
-        >>> names = Names()
+        >>> names = NameTable()
         >>> names.number("region", "forward"), names.number("region", "backward"), names.number("region", "forward")
         (0, 1, 0)
     """
