@@ -21,9 +21,9 @@ from deep_bench.framework import A, Adapter, Executor
 from deep_bench.graph import Network
 from deep_bench.graph.node import as_array, needs, prune
 from deep_bench.graph.shapes import Knowledge
-from deep_bench.network.transform.cuts import cuts as balanced
-from deep_bench.network.transform.cuts import extract
 from deep_bench.network.transform.draft import Draft, item_named
+from deep_bench.network.transform.stages import cuts as balanced
+from deep_bench.network.transform.stages import extract
 from deep_bench.tensor import TensorSpec, is_float
 from deep_bench.training.steps import has_arithmetic
 
@@ -80,7 +80,7 @@ def stages_of(
         count: How many stages.
         loss: Name of the output that is differentiated, if any.
         cuts: Name of the first node of each stage but the first. By default the most expensive stage is as cheap as
-            possible, as `deep_bench.network.transform.cuts` finds.
+            possible, as `deep_bench.network.transform.stages` finds.
         costs: What nodes cost, as there.
         sizes: Of open dimensions, to count costs at.
 

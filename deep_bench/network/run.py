@@ -40,7 +40,6 @@ from deep_bench.measure.units import duration, duration_range, significant
 from deep_bench.network.problem import NetworkProblem, described, handed_over, make_problem, suitable
 from deep_bench.network.result import Result, SystemResult
 from deep_bench.network.system import NATIVE, NUMPY
-from deep_bench.network.transform.check import check
 from deep_bench.records.folders import output_folder
 from deep_bench.records.model import (
     DataFacts,
@@ -458,6 +457,8 @@ def _trusted(lean: Lean, problem: NetworkProblem) -> bytes:
     Raises:
         Unsupported: A node cannot be rewritten; or what came out computes something else.
     """
+    from deep_bench.network.transform import check
+
     rewritten = lean.rewrite(problem.network)
     after = Network.from_proto(onnx.load_from_string(rewritten), name=problem.network.name)
     assessment = check(problem.network, after, problem.inputs.arrays)

@@ -14,7 +14,7 @@ from deep_bench.adapters.mxnet import MXNET
 from deep_bench.adapters.mxnet.rewrite import rewritten
 from deep_bench.environments import Declaration, build
 from deep_bench.errors import InvalidArgument, UnsupportedOperator
-from deep_bench.network.transform.check import check
+from deep_bench.network.transform.equivalence import check
 
 
 def network(body: str, given: str = "float[2, 3, 4] x", opset: int = 21) -> db.Network:

@@ -1,5 +1,5 @@
 """Gradients of networks, as networks."""
 
-from deep_bench.network.gradient.backward import differentiate, gradient_name
+import lazy_loader
 
-__all__ = ["differentiate", "gradient_name"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -9,7 +9,6 @@ from deep_bench.errors import Unsupported
 from deep_bench.events import Direction
 from deep_bench.framework import Adapter, Describe, Executor, Mode, check_native, checked_request
 from deep_bench.graph import Network
-from deep_bench.network.gradient.backward import differentiate, gradient_name
 
 A = TypeVar("A")
 
@@ -38,6 +37,8 @@ class DerivedGradients(Generic[A]):
         on_ready: Callable[[str, A], None] | None,
     ) -> tuple[dict[str, A], dict[str, A]]:
         """See `Executor.gradients`; ``parameters`` are those of the executor, as they are now."""
+        from deep_bench.network.gradient.backward import gradient_name
+
         names = self._names(loss, wrt)
         check_native(self._inputs, inputs, self._describe)
         names, executor = self.executor(loss, names)
@@ -53,6 +54,8 @@ class DerivedGradients(Generic[A]):
 
     def executor(self, loss: str, wrt: Sequence[str] | None) -> tuple[tuple[str, ...], Executor[A]]:
         """The names to differentiate with respect to, and what runs the network derived for them."""
+        from deep_bench.network.gradient.backward import differentiate  # with the rules of all operators
+
         names = self._names(loss, wrt)
         if (loss, names) not in self._executors:
             derived = differentiate(self._network, loss, names)

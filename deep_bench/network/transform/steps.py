@@ -27,13 +27,13 @@ from deep_bench.check import Effort
 from deep_bench.errors import InvalidArgument, UnknownName
 from deep_bench.graph import Network
 from deep_bench.graph.drawing import choose_sizes, draw_inputs
-from deep_bench.network.transform.batch import batch, through_batch
-from deep_bench.network.transform.check import Arrays, Call, Equivalence, Through, check
-from deep_bench.network.transform.cuts import extract
-from deep_bench.network.transform.fold import LIMIT, fold, fuse_batchnorm
-from deep_bench.network.transform.layout import layout, through_layout
-from deep_bench.network.transform.micro_batch import micro_batch
-from deep_bench.network.transform.precision import precision
+from deep_bench.network.transform.batch_size import batch, through_batch
+from deep_bench.network.transform.channels import layout, through_layout
+from deep_bench.network.transform.constants import LIMIT, fold, fuse_batchnorm
+from deep_bench.network.transform.equivalence import Arrays, Call, Equivalence, Through, check
+from deep_bench.network.transform.narrower import precision
+from deep_bench.network.transform.pieces import micro_batch
+from deep_bench.network.transform.stages import extract
 from deep_bench.tensor import is_float
 
 _PATH = re.compile(r"([\w.]+):([^\W\d]\w*)(?=$|:)")
@@ -320,7 +320,7 @@ def user_function(path: str, known: Collection[str] = ()) -> Callable[..., Any]:
         InvalidArgument: There is no such module or function, the module cannot be imported, or it is no function.
 
     Example:
-        >>> user_function("deep_bench.network.transform.fold:fold").__name__
+        >>> user_function("deep_bench.network.transform.constants:fold").__name__
         'fold'
     """
     module, _, name = path.partition(":")

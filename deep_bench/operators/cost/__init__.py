@@ -1,6 +1,5 @@
 """What an operator must compute and move, counted from its definition: FLOPs and bytes."""
 
-from deep_bench.operators.cost.count import RULES, cost, cost_of, cost_of_case, costs_of, traffic
-from deep_bench.operators.cost.model import Cost, KnownSizes, Sizes, Work
+import lazy_loader
 
-__all__ = ["RULES", "Cost", "KnownSizes", "Sizes", "Work", "cost", "cost_of", "cost_of_case", "costs_of", "traffic"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib import import_module
 
 import numpy as np
 import onnx_ir as ir
 import pytest
 
 import deep_bench as db
-from deep_bench.network.transform import check, fuse_batchnorm
+from deep_bench.network.transform import check, constants, fuse_batchnorm
 from deep_bench.network.transform.draft import Draft
 from tests.network.transform.texts import digits, network, normal, operators
 
-fuse_module = import_module("deep_bench.network.transform.fold")  # the package has a function of that name
 NORM = "y = BatchNormalization<epsilon = 0.01>(z, scale, shift, mean, variance)"
 
 
@@ -101,11 +99,11 @@ def test_digits() -> None:
 
 def test_a_slightly_wrong_factor_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     net, image = digits()
-    right = fuse_module._scaling
+    right = constants._scaling
 
     def wrong(draft: Draft, node: ir.Node) -> object:
         found = right(draft, node)
         return None if found is None else replace(found, factor=found.factor * 1.0001)
 
-    monkeypatch.setattr(fuse_module, "_scaling", wrong)
+    monkeypatch.setattr(constants, "_scaling", wrong)
     assert check(net, fuse_batchnorm(net), image).word == "wrong"

@@ -16,8 +16,8 @@ from deep_bench.graph import Network, NetworkLike, as_network
 from deep_bench.graph.drawing import draw_inputs
 from deep_bench.graph.node import is_standard, operator_name
 from deep_bench.measure.timing import Block, sample_block
-from deep_bench.network.transform.cuts import FixedSizes, extract
 from deep_bench.network.transform.draft import Draft
+from deep_bench.network.transform.stages import FixedSizes, extract
 from deep_bench.variant import Variant
 
 

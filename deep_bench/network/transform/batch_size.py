@@ -14,8 +14,8 @@ from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.graph import Network, NetworkLike, as_network, operator_name
 from deep_bench.graph.drawing import choose_sizes, draw_inputs
 from deep_bench.graph.node import is_standard
-from deep_bench.network.transform.check import Arrays, Call, Through, check
 from deep_bench.network.transform.draft import Draft, runs
+from deep_bench.network.transform.equivalence import Arrays, Call, Through, check
 
 Shapes = dict[str, tuple[int, ...]]
 

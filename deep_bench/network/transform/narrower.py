@@ -16,8 +16,8 @@ from deep_bench.check.oracle import settings_of
 from deep_bench.errors import InvalidArgument
 from deep_bench.graph import Network, NetworkLike, as_network
 from deep_bench.graph.node import is_standard, operator_name, outer_values, schema, subgraphs
-from deep_bench.network.transform.check import recast_name
 from deep_bench.network.transform.draft import Draft
+from deep_bench.network.transform.equivalence import recast_name
 
 Overflow = Literal["refuse", "keep", "saturate"]
 _WIDE = (np.dtype(np.float32), np.dtype(np.float64))

@@ -10,8 +10,8 @@ import onnx_ir as ir
 
 from deep_bench.errors import InvalidArgument
 from deep_bench.graph import Network, NetworkLike, as_network
-from deep_bench.network.transform.check import Arrays, Call, Through
 from deep_bench.network.transform.draft import Draft
+from deep_bench.network.transform.equivalence import Arrays, Call, Through
 from deep_bench.tensor import TensorSpec
 
 Layout = Literal["NHWC", "NCHW"]

@@ -1,0 +1,10 @@
+from .count import RULES as RULES
+from .count import cost as cost
+from .count import cost_of as cost_of
+from .count import cost_of_case as cost_of_case
+from .count import costs_of as costs_of
+from .count import traffic as traffic
+from .model import Cost as Cost
+from .model import KnownSizes as KnownSizes
+from .model import Sizes as Sizes
+from .model import Work as Work
