@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
@@ -110,14 +111,18 @@ def weasyprint() -> Any:
         from PIL import ImageFile
 
         truncated = ImageFile.LOAD_TRUNCATED_IMAGES
-        import weasyprint as found
+
+        with warnings.catch_warnings():
+            # What a later version will need says nothing of the PDF that this one makes.
+            warnings.filterwarnings("ignore", "HarfBuzz-Subset will be required", DeprecationWarning)
+            import weasyprint as library
 
         ImageFile.LOAD_TRUNCATED_IMAGES = truncated  # WeasyPrint lets all of the process read half an image as a whole one
     except ImportError as error:
         raise Unsupported("a PDF without WeasyPrint", advice="pip install 'deep-bench[report]'") from error
     except OSError as error:
         raise Unsupported(f"a PDF without Pango: {str(error).splitlines()[0]}", advice=_PANGO) from error
-    return found
+    return library
 
 
 def _write_html(document: Report, path: Path) -> None:
