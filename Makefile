@@ -21,7 +21,7 @@ FRAMEWORKS := --on reference --on onnxruntime --on torch --on tensorflow
 
 help:
 	@echo "make demo       the main job on the network that ships: is each framework right, and how fast?"
-	@echo "make test       all tests, in at most 15 minutes"
+	@echo "make test       all tests but the longest, in at most 15 minutes"
 	@echo "make test-full  all tests, with the big tables whole"
 	@echo "make mpich      the communicators over MPICH, which is installed beside"
 	@echo "make row        run, report, compare, bundle and repeat a recipe in a new environment, as docs/howto/publish.md has it"

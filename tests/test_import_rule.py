@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,27 @@ def framework_faults(file: Path, source: str | None = None) -> list[str]:
     ]
 
 
+MODULES = {
+    ".".join(("deep_bench", *(file.parent if file.name == "__init__.py" else file.with_suffix("")).parts)): file
+    for file in FILES
+}
+"""Full name of each module to its file."""
+
+
+def without_type_checking(source: str) -> str:
+    """A file without what only type checkers import."""
+    tree = ast.parse(source)
+    tree.body = [node for node in tree.body if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test))]
+    return ast.unparse(tree)
+
+
+def imported_modules(module: str, file: Path) -> set[str]:
+    """The modules of the package that one of them imports."""
+    source = without_type_checking((PACKAGE / file).read_text(encoding="utf-8"))
+    names = (name if name in MODULES else name.rpartition(".")[0] for _, name in imports(file, source))
+    return {name for name in names if name in MODULES and name != module}
+
+
 def run(code: str) -> list[str]:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=PACKAGE.parent)
     assert done.returncode == 0, done.stderr
@@ -111,6 +133,12 @@ def test_every_part_has_its_place() -> None:
 
 def test_layers_import_only_what_stands_before_them() -> None:
     assert [fault for file in FILES for fault in layer_faults(file)] == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports within functions count, those for type checkers do not."""
+    sorter = TopologicalSorter({name: imported_modules(name, file) for name, file in MODULES.items()})
+    sorter.prepare()  # raises where there is a circle, and names it
 
 
 def test_only_its_adapter_imports_a_framework() -> None:
