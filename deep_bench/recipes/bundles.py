@@ -37,11 +37,9 @@ from deep_bench.training.record import TrainingRecord
 from deep_bench.yaml_text import parsed, text_in
 
 if TYPE_CHECKING:
-    from deep_bench.recipes.badges import Claims
-    from deep_bench.recipes.manifest import read_manifest, unpack
-    from deep_bench.recipes.repetition import Repetition, repeat
+    pass
 
-__all__ = ["Claims", "Manifest", "Repetition", "bundle", "read_manifest", "repeat", "unpack"]
+__all__ = ["Manifest", "bundle"]
 
 FOLDERS = frozenset({"--output", "-o", "--overwrite"})
 """Options whose value is the folder that records are written to."""

@@ -37,7 +37,7 @@ from deep_bench.testing.generated import (
 )
 from deep_bench.testing.generated.problem import Draw, GeneratedProblem, Seeded
 
-__all__ = ["COUNT", "GENERATORS", "Draw", "Problem", "Seeded", "generated_cases"]
+__all__ = ["COUNT", "GENERATORS", "Draw", "GeneratedProblem", "Seeded", "generated_cases"]
 
 _FAMILIES = (
     activation,
