@@ -303,7 +303,7 @@ def establish(network: Network, inputs: Mapping[str, np.ndarray], effort: Effort
     recorder = _Recorder(formats)
     oracle = WideArithmetic(formats, settings)
     outputs = reference.evaluate(inputs, arithmetic=oracle, observe=recorder)
-    random = tuple(str(n.name) for n in upgraded.all_nodes() if draws_at_random(n))
+    random = tuple(str(n.name) for n in upgraded.all_nodes() if operator_facts(n).random)
     truth = Truth(
         network,
         inputs,
@@ -362,8 +362,3 @@ def narrowed(x: np.ndarray, form: np.dtype | None) -> np.ndarray:
         with np.errstate(all="ignore"):
             return x.astype(form)
     return x
-
-
-def draws_at_random(node: ir.Node) -> bool:
-    """Whether a node's results differ from run to run."""
-    return operator_facts(node).random

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from deep_bench.facts.row import OperatorFacts
-from deep_bench.facts.rules import aligned, off_axis, one, passing, products, single_result, summing
+from deep_bench.facts.rules import aligned, off_axis, passing, products, single, single_result, summing
 from deep_bench.facts.work import Shape, Work
 
 
@@ -141,7 +141,7 @@ OPERATORS: Mapping[str, OperatorFacts] = {
     "LeakyRelu": replace(_ALIGNED, cost=LeakyRelu, by_sample=single_result, defines_special=True),
     "LogSoftmax": OperatorFacts(cost=LogSoftmax, growth=summing, row_axes=off_axis, defines_special=True),
     "Mish": replace(_ALIGNED, cost=Mish, allowance=_exponential),
-    "PRelu": OperatorFacts(cost=PRelu, learnt=(1,), roles={1: "slope"}, growth=products(one), row_axes=aligned),
+    "PRelu": OperatorFacts(cost=PRelu, learnt=(1,), roles={1: "slope"}, growth=products(single), row_axes=aligned),
     "Relu": replace(_ALIGNED, cost=Relu, index_arithmetic=True, by_sample=single_result, defines_special=True),
     "Selu": replace(_ALIGNED, cost=Selu, allowance=_exponential, defines_special=True),
     "Shrink": OperatorFacts(cost=Shrink),

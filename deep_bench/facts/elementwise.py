@@ -12,10 +12,10 @@ from deep_bench.facts.rules import (
     aligned,
     exponential,
     named,
-    one,
     passing,
     powers,
     products,
+    single,
     single_result,
     summing,
 )
@@ -316,7 +316,7 @@ OPERATORS: Mapping[str, OperatorFacts] = {
     "Cos": replace(_ALIGNED, cost=Cos, allowance=1.0, defines_special=True),
     "Cosh": replace(_ALIGNED, cost=Cosh, growth=exponential),
     "Div": replace(
-        _ALIGNED, cost=Div, index_arithmetic=True, draws={"B": _divisor}, growth=products(one), defines_special=True
+        _ALIGNED, cost=Div, index_arithmetic=True, draws={"B": _divisor}, growth=products(single), defines_special=True
     ),
     "Equal": replace(_ALIGNED, cost=Equal, index_arithmetic=True, growth=passing, commutative=True),
     "Erf": replace(_ALIGNED, cost=Erf, allowance=1.0, growth=passing, by_sample=single_result, defines_special=True),
@@ -335,7 +335,9 @@ OPERATORS: Mapping[str, OperatorFacts] = {
     "Mean": replace(_ALIGNED, cost=Mean, index_arithmetic=True, growth=summing, defines_special=True, commutative=True),
     "Min": replace(_ALIGNED, cost=Min, index_arithmetic=True, growth=passing, defines_special=True, commutative=True),
     "Mod": replace(_ALIGNED, cost=Mod, index_arithmetic=True, stepped=True, draws={"B": _divisor}),
-    "Mul": replace(_ALIGNED, cost=Mul, index_arithmetic=True, growth=products(one), defines_special=True, commutative=True),
+    "Mul": replace(
+        _ALIGNED, cost=Mul, index_arithmetic=True, growth=products(single), defines_special=True, commutative=True
+    ),
     "Neg": replace(_ALIGNED, cost=Neg, index_arithmetic=True, growth=passing, defines_special=True),
     "Not": replace(_ALIGNED, cost=Not, index_arithmetic=True),
     "Or": replace(_ALIGNED, cost=Or, index_arithmetic=True, commutative=True),

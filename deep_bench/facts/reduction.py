@@ -93,7 +93,7 @@ def CumProd(x: Shape) -> Work:
     return Work(flops=prod(x))
 
 
-def _kept_axis(case: ShapedCase) -> dict[str, int] | None:
+def _unreduced_axis(case: ShapedCase) -> dict[str, int] | None:
     """The data has the samples, unless it is reduced along the first axis, or along axes that only a run shows."""
     data, axes = at(case, 0), at(case, 1)
     if data is None or axes is None or axes.value is None or not data.shape or not axes.value.size:
@@ -101,7 +101,7 @@ def _kept_axis(case: ShapedCase) -> dict[str, int] | None:
     return None if 0 in [int(axis) % len(data.shape) for axis in axes.value] else {data.spec.name: 0}
 
 
-_REDUCED = OperatorFacts(settings=(1,), constants=("axes",), row_axes=_kept_axis)
+_REDUCED = OperatorFacts(settings=(1,), constants=("axes",), row_axes=_unreduced_axis)
 
 OPERATORS: Mapping[str, OperatorFacts] = {
     "ArgMax": OperatorFacts(cost=ArgMax, growth=passing),

@@ -149,7 +149,7 @@ def all_elements(case: ShapedCase) -> float:
     return prod(shape_at(case, 0))
 
 
-def one(_: ShapedCase) -> float:
+def single(_: ShapedCase) -> float:
     """A single term."""
     return 1.0
 

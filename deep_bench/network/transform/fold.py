@@ -10,7 +10,6 @@ import numpy as np
 import onnx_ir as ir
 
 from deep_bench import frameworks
-from deep_bench.check.oracle import draws_at_random
 from deep_bench.errors import InvalidArgument
 from deep_bench.graph import Network, NetworkLike, as_network
 from deep_bench.graph.node import as_array, is_standard, operator_facts, prune, subgraphs
@@ -97,7 +96,9 @@ def _constant_nodes(draft: Draft, limit: int) -> list[ir.Node]:
 
 def _is_steady(node: ir.Node) -> bool:
     """Whether a node's results are tensors that are the same in each run."""
-    if draws_at_random(node) or subgraphs(node) or node.op_type.startswith(("Sequence", "Optional", "SplitToSequence")):
+    if operator_facts(node).random or subgraphs(node):
+        return False
+    if node.op_type.startswith(("Sequence", "Optional", "SplitToSequence")):
         return False
     return node.op_type != "Dropout" or len(node.inputs) < 3  # the third says whether it trains
 
