@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "deep_bench"
 
 ORDER = (
-    ("tensor", "errors", "registry", "deprecated", "events", "data", "arrays", "yaml_text"),
+    ("tensor", "errors", "registry", "deprecated", "events", "data", "arrays", "yaml_text", "facts"),
     ("graph",),
     ("fault",),
     ("framework", "variant"),

@@ -21,12 +21,8 @@ from deep_bench.check.arithmetic import Accumulation, Recall, Rounding, as_plain
 from deep_bench.check.estimate import quantizes, rounds_to, working_format
 from deep_bench.check.thresholds import NORM_WISE
 from deep_bench.graph import Network, operator_name
-from deep_bench.graph.node import is_standard, settings, subgraphs
-from deep_bench.graph.node import operator_name as node_operator_name
+from deep_bench.graph.node import operator_facts, settings, subgraphs
 from deep_bench.tensor import is_float, is_inexact, unit_roundoff
-
-_CASTS = frozenset({"Cast", "CastLike"})
-_STASHING = frozenset({"GroupNormalization", "LayerNormalization", "RMSNormalization"})
 
 
 class ExecutorStep(Protocol):
@@ -82,19 +78,18 @@ class WideArithmetic:
     def _evaluate(self, step: ExecutorStep, function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
         if step.bodies:
             return function(*inputs)
-        operator = operator_name(step.node)
-        if operator == "BitCast" or any(name in self.settings for name in step.outputs if name):
+        facts = operator_facts(step.node)
+        if operator_name(step.node) == "BitCast" or any(name in self.settings for name in step.outputs if name):
             return function(*map(self._narrowed, step.inputs, inputs))
         target = self.formats.get(step.outputs[0])
-        if operator in _CASTS and target is not None and is_inexact(target):
+        if facts.casts and target is not None and is_inexact(target):
             return self._cast(inputs[0], step, target)
         rounding = Rounding(self._format(step), self.rng, self.accumulation, self.scale, self.recall)
         if self.recall is not None:
             name = str(step.node.name)
             self.recall.start(name, self._executed[name])
             self._executed[name] += 1
-        setting = SETTING_INPUTS.get(operator, frozenset())
-        arguments = [x if i in setting else _widened(x, rounding) for i, x in enumerate(inputs)]
+        arguments = [x if i in facts.settings else _widened(x, rounding) for i, x in enumerate(inputs)]
         result = function(*arguments)
         outputs = result if isinstance(result, tuple) else (result,)
         return tuple(self._finished(y, n, step.node, inputs, rounding) for n, y in zip(step.outputs, outputs, strict=False))
@@ -139,7 +134,7 @@ class WideArithmetic:
 
 def _stash(node: ir.Node) -> np.dtype | None:
     """What a normalization computes its mean and variance in, whatever the type of its input: by default float32."""
-    if operator_name(node) not in _STASHING:
+    if not operator_facts(node).stashes:
         return None
     declared = node.attributes.get("stash_type")
     return np.dtype(ir.DataType(declared.as_int() if declared is not None else ir.DataType.FLOAT).numpy())
@@ -174,12 +169,6 @@ def _plain_values(y: Any) -> Any:
     return y
 
 
-_BOUNDED = ("Sigmoid", "Softmax", "Tanh", "Erf", "Softsign", "Sin", "Cos", "HardSigmoid", "LSTM", "GRU", "RNN")
-_EXPONENTIAL = ("Elu", "Selu", "Celu", "Softplus", "Mish")
-
-Allowance = Callable[[Sequence[Any], Mapping[str, Any], np.ndarray], Any]
-
-
 def allowance(node: ir.Node, inputs: Sequence[Any], y: np.ndarray) -> Any:
     """The amplitude of the error that is allowed in addition, in units of the working format's roundoff; 0 for most.
 
@@ -188,105 +177,8 @@ def allowance(node: ir.Node, inputs: Sequence[Any], y: np.ndarray) -> Any:
         inputs: Its inputs in float64.
         y: One of its outputs.
     """
-    rule = _ALLOWANCES.get(operator_name(node))
-    return 0.0 if rule is None else rule(inputs, settings(node), y)
-
-
-def _one_rounding(inputs: Sequence[Any], settings: Mapping[str, Any], y: np.ndarray) -> Any:  # noqa: ARG001 (an Allowance)
-    """Results bounded by 1 may be off by one rounding of 1: that is how kernels approximate them."""
-    return 1.0
-
-
-def _exponential(inputs: Sequence[Any], settings: Mapping[str, Any], y: np.ndarray) -> Any:  # noqa: ARG001
-    """ONNX defines these by ``exp(x) - 1`` or ``log(exp(x) + 1)``: where these are small, so are their last digits."""
-    scale = max(abs(float(settings.get("alpha", 1.75))), 1.0)
-    return np.where(np.abs(y) < scale, scale, 0.0)
-
-
-def _batch(inputs: Sequence[Any], settings: Mapping[str, Any], y: np.ndarray) -> Any:
-    """Batch normalisation folded into ``x * a + (b - mean * a)`` with ``a = scale / sqrt(variance + epsilon)``."""
-    x, scale, _, mean, variance = (np.asarray(v, np.float64) for v in inputs[:5])
-    if y.shape != x.shape:
-        return 0.0
-    each = (-1, *(1,) * (x.ndim - 2))
-    a = scale / np.sqrt(variance + settings.get("epsilon", 1e-5))
-    return np.abs(a).reshape(each) * np.sqrt(x**2 + (mean**2).reshape(each))
-
-
-def _instance(inputs: Sequence[Any], settings: Mapping[str, Any], y: np.ndarray) -> Any:
-    """Instance normalisation, folded likewise."""
-    x, scale = np.asarray(inputs[0], np.float64), np.asarray(inputs[1], np.float64)
-    axes = tuple(range(2, x.ndim))
-    return _folded(x, axes, settings.get("epsilon", 1e-5), scale.reshape(-1, *(1,) * (x.ndim - 2)), y)
-
-
-def _group(inputs: Sequence[Any], settings: Mapping[str, Any], y: np.ndarray) -> Any:
-    """Group normalisation, folded likewise."""
-    x, scale = np.asarray(inputs[0], np.float64), np.asarray(inputs[1], np.float64)
-    grouped = x.reshape(x.shape[0], int(settings["num_groups"]), -1)
-    each = np.ones_like(x) * scale.reshape(-1, *(1,) * (x.ndim - 2))
-    amplitude = _folded(grouped, (2,), settings.get("epsilon", 1e-5), each.reshape(grouped.shape), grouped)
-    return np.reshape(amplitude, y.shape) if y.shape == x.shape else 0.0
-
-
-def _layer(inputs: Sequence[Any], settings: Mapping[str, Any], y: np.ndarray) -> Any:
-    """Layer normalisation, folded likewise."""
-    x, scale = np.asarray(inputs[0], np.float64), np.asarray(inputs[1], np.float64)
-    axes = tuple(range(settings.get("axis", -1) % x.ndim, x.ndim))
-    return _folded(x, axes, settings.get("epsilon", 1e-5), scale, y)
-
-
-def _folded(x: np.ndarray, axes: tuple[int, ...], epsilon: float, scale: np.ndarray, y: np.ndarray) -> Any:
-    if y.shape != x.shape:
-        return 0.0
-    mean, variance = np.mean(x, axis=axes, keepdims=True), np.var(x, axis=axes, keepdims=True)
-    return np.abs(scale) * np.sqrt((x**2 + mean**2) / (variance + epsilon))
-
-
-_ALLOWANCES: Mapping[str, Allowance] = {
-    **dict.fromkeys(_BOUNDED, _one_rounding),
-    **dict.fromkeys(_EXPONENTIAL, _exponential),
-    "BatchNormalization": _batch,
-    "InstanceNormalization": _instance,
-    "GroupNormalization": _group,
-    "LayerNormalization": _layer,
-}
-
-
-SETTING_INPUTS: Mapping[str, frozenset[int]] = {
-    operator: frozenset(positions)
-    for operators, positions in (
-        ("Reshape Expand Tile Split Squeeze Unsqueeze TopK Trilu CumSum Gather GatherElements GatherND", {1}),
-        (
-            "Scatter ScatterElements ScatterND ReverseSequence CenterCropPad AffineGrid Compress Upsample SplitToSequence",
-            {1},
-        ),
-        ("ReduceMax ReduceMin ReduceMean ReduceSum ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp", {1}),
-        ("ReduceSumSquare SequenceAt SequenceErase", {1}),
-        ("Shape Size ConstantOfShape EyeLike If RandomNormalLike RandomUniformLike", {0}),
-        ("Loop OneHot", {0, 1}),
-        ("Pad STFT", {1, 3}),
-        ("DFT Col2Im MaxUnpool", {1, 2}),
-        ("NonMaxSuppression RoiAlign QuantizeLinear DequantizeLinear", {2}),
-        ("Resize", {1, 2, 3}),
-        ("Slice", {1, 2, 3, 4}),
-        ("QLinearConv", {2, 5, 7}),
-        ("QLinearMatMul", {2, 5, 7}),
-    )
-    for operator in operators.split()
-}
-"""The inputs of each operator that set it up instead of being computed with."""
-
-
-_ARITHMETIC = frozenset(
-    """
-    Add Sub Mul Div Mod Pow Floor Ceil Round Neg Abs Sqrt Exp Log Reciprocal Sign Min Max Sum Mean Clip Relu
-    Cast CastLike Identity Concat Gather GatherElements GatherND Slice Squeeze Unsqueeze Reshape Flatten Transpose Split
-    Expand Tile Range Where Equal Greater GreaterOrEqual Less LessOrEqual And Or Not Xor Shape Size Constant ConstantOfShape
-    ReduceMax ReduceMin ReduceProd ReduceSum ReduceMean CumSum Pad ScatterElements ScatterND OneHot NonZero
-    """.split()  # noqa: SIM905 (reads better than a list of strings)
-)
-"""The operators that shapes and indices are computed with; a result of any other one is data."""
+    rule = operator_facts(node).allowance
+    return rule(inputs, settings(node), y) if callable(rule) else rule
 
 
 def settings_of(graph: ir.Graph) -> frozenset[str]:
@@ -303,7 +195,7 @@ def settings_of(graph: ir.Graph) -> frozenset[str]:
 
 def _is_setting(value: ir.Value, node: ir.Node, data: set[ir.Value]) -> bool:
     needed = bool(value.uses()) or value.is_graph_output()
-    return value not in data and needed and node_operator_name(node) in _ARITHMETIC
+    return value not in data and needed and operator_facts(node).index_arithmetic
 
 
 def _mark_data(graph: ir.Graph, data: set[ir.Value]) -> None:
@@ -313,9 +205,9 @@ def _mark_data(graph: ir.Graph, data: set[ir.Value]) -> None:
         if inner:
             _mark_control(node, inner, data)
             continue
-        if node_operator_name(node) in _ARITHMETIC and not any(v in data for v in node.outputs):
+        if operator_facts(node).index_arithmetic and not any(v in data for v in node.outputs):
             continue
-        settings = SETTING_INPUTS.get(node_operator_name(node), frozenset())
+        settings = operator_facts(node).settings
         data.update(v for i, v in enumerate(node.inputs) if v is not None and i not in settings)
 
 
@@ -411,7 +303,7 @@ def establish(network: Network, inputs: Mapping[str, np.ndarray], effort: Effort
     recorder = _Recorder(formats)
     oracle = WideArithmetic(formats, settings)
     outputs = reference.evaluate(inputs, arithmetic=oracle, observe=recorder)
-    random = tuple(str(n.name) for n in upgraded.all_nodes() if draws_at_random(n))
+    random = tuple(str(n.name) for n in upgraded.all_nodes() if operator_facts(n).random)
     truth = Truth(
         network,
         inputs,
@@ -470,11 +362,3 @@ def narrowed(x: np.ndarray, form: np.dtype | None) -> np.ndarray:
         with np.errstate(all="ignore"):
             return x.astype(form)
     return x
-
-
-def draws_at_random(node: ir.Node) -> bool:
-    """Whether a node's results differ from run to run."""
-    return is_standard(node) and node.op_type in _RANDOM
-
-
-_RANDOM = frozenset(["RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"])

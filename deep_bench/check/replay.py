@@ -14,10 +14,10 @@ import onnx_ir as ir
 
 from deep_bench.check.arithmetic import Recall
 from deep_bench.check.estimate import Deviations, Expectation
-from deep_bench.check.oracle import SAMPLES, Truth, WideArithmetic, draws_at_random, formats_of, settings_of
+from deep_bench.check.oracle import SAMPLES, Truth, WideArithmetic, formats_of, settings_of
 from deep_bench.check.subject import named
 from deep_bench.graph import Network
-from deep_bench.graph.node import as_array, keep_attached, operator_name, subgraphs
+from deep_bench.graph.node import as_array, keep_attached, operator_facts, operator_name, subgraphs
 from deep_bench.tensor import is_inexact
 
 _CHUNK_BYTES = 96 * 2**20
@@ -261,7 +261,7 @@ SUFFIX = "__replayed"
 def replayable(network: Network, values: Mapping[str, np.ndarray]) -> Iterator[ir.Node]:
     """The nodes, those in subgraphs included, that can be run alone: all inputs and outputs are known tensors."""
     for node in network.all_nodes():
-        if node.op_type == "Constant" or draws_at_random(node) or subgraphs(node):
+        if node.op_type == "Constant" or operator_facts(node).random or subgraphs(node):
             continue
         inputs = [v for v in node.inputs if v is not None]
         inputs_known = all(v.name in values or as_array(v) is not None for v in inputs)

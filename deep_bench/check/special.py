@@ -18,11 +18,10 @@ from deep_bench.check.oracle import Truth
 from deep_bench.check.replay import IsolatedNodes, form_of
 from deep_bench.check.subject import named
 from deep_bench.check.thresholds import GREY_BITS, MARGIN_RATIO, ROUNDING_BITS
-from deep_bench.graph import Network, operator_name
-from deep_bench.graph.node import is_standard
+from deep_bench.graph import Network
+from deep_bench.graph.node import operator_facts
 from deep_bench.tensor import is_float, is_inexact, significand_bits
 
-_STEPS = frozenset({"Floor", "Ceil", "Round", "Sign", "Hardmax", "Mod", "Unique"})
 _TRIALS = 12
 
 
@@ -126,7 +125,7 @@ def _deciding(truth: Truth) -> frozenset[str]:
         names = [str(v.name) for v in node.outputs if v.name]
         if not any(v is not None and is_float(formats.get(str(v.name), np.dtype(bool))) for v in node.inputs):
             continue
-        stepped = is_standard(node) and node.op_type in _STEPS
+        stepped = operator_facts(node).stepped
         for name in names:
             form = formats.get(name)
             if form is None or name in truth.settings:
@@ -143,9 +142,6 @@ def _collector(names: frozenset[str], values: dict[str, np.ndarray]) -> Any:
                 values[name] = np.asarray(y)
 
     return observe
-
-
-_PRODUCTS = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul", "Einsum", "DeformConv"])
 
 
 def _to_tf32(x: np.ndarray, *, nearest: bool) -> np.ndarray:
@@ -177,7 +173,7 @@ def recognise(isolated: IsolatedNodes, actual: Mapping[str, np.ndarray], expecte
     for name, form in _STORED.items():
         if all(_stored_in(actual[n], e, form) for n, e in rounded.items()):
             return name
-    if operator_name(isolated.nodes[0]) not in _PRODUCTS:
+    if not operator_facts(isolated.nodes[0]).multiplies:
         return ""
     return next((name for name in _FORMATS if _explains(name, isolated, actual, rounded)), "")
 

@@ -16,14 +16,15 @@ from deep_bench.distributed.communicators.communicator import Communicator
 from deep_bench.distributed.stages import Arrays, Forms, Links, Stage, StageExecutor, check_by_sample, stages_of
 from deep_bench.distributed.training.messages import RanksDiffer, check_same, structure
 from deep_bench.errors import InvalidArgument, InvalidInput, UnknownName, Unsupported
+from deep_bench.facts import OPERATORS
 from deep_bench.framework import A, Adapter, Executor, checked_request
 from deep_bench.graph import Network, NetworkLike, as_network
+from deep_bench.graph.node import operator_facts
 from deep_bench.graph.shapes import Knowledge
 from deep_bench.tensor import STRING, TensorSpec, is_float
 
 Reduction = Literal["mean", "sum"]
 
-_LOSSES = ("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss")
 _REDUCTIONS: Mapping[str, Reduction] = {"ReduceMean": "mean", "ReduceSum": "sum"}
 
 
@@ -124,9 +125,10 @@ def _checked(network: Network, loss: str, declared: Reduction | None) -> Reducti
     reduction = None if node is None else _reduction_of(node, Knowledge(network))
     if reduction is None:
         operator = "an input" if node is None else node.op_type
+        losses = sorted((name for name, row in OPERATORS.items() if row.loss), reverse=True)
         raise InvalidArgument(
             f"the loss {loss!r} of {network.name}, which {operator} gives",
-            f"a mean or a sum over the samples: {', '.join((*_LOSSES, *_REDUCTIONS))}",
+            f"a mean or a sum over the samples: {', '.join((*losses, *_REDUCTIONS))}",
             "say which it is: reduction='mean' or reduction='sum'",
         )
     return reduction
@@ -137,7 +139,7 @@ def _reduction_of(node: ir.Node, knowledge: Knowledge) -> Reduction | None:
         dims = None if node.inputs[0] is None else knowledge.dims(node.inputs[0])
         of_samples = dims is not None and len(dims) > 0 and not isinstance(dims[0], int)
         return _REDUCTIONS[node.op_type] if of_samples else None
-    if node.op_type not in _LOSSES:
+    if not operator_facts(node).loss:
         return None
     declared: Any = node.attributes.get("reduction")
     reduction: Reduction = "mean" if declared is None else declared.as_string()

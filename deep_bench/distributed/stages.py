@@ -14,12 +14,11 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
-from deep_bench.check.oracle import draws_at_random
 from deep_bench.distributed.communicators.communicator import Communicator, Request
 from deep_bench.errors import InvalidArgument, InvalidInput, Unsupported, shortened
 from deep_bench.framework import A, Adapter, Executor
 from deep_bench.graph import Network
-from deep_bench.graph.node import as_array, needs, prune
+from deep_bench.graph.node import as_array, needs, operator_facts, prune
 from deep_bench.graph.shapes import Knowledge
 from deep_bench.network.transform.draft import Draft, item_named
 from deep_bench.network.transform.stages import cuts as balanced
@@ -134,7 +133,7 @@ def _check_by_sample(node: ir.Node) -> None:
             "normalizations of each sample by itself (LayerNormalization, GroupNormalization), or by given statistics",
             "train with the running statistics fixed, or another normalization",
         )
-    if draws_at_random(node) or _drops(node):
+    if operator_facts(node).random or _drops(node):
         raise Unsupported(
             f"node {node.name!r} ({node.op_type}) draws at random, and would draw anew when its stage is differentiated",
             "draws that are inputs of the network",

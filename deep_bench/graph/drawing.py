@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from deep_bench.errors import InvalidArgument, InvalidInput
 from deep_bench.graph.network import Network
-from deep_bench.graph.node import as_array, is_standard, subgraphs
+from deep_bench.graph.node import as_array, operator_facts, subgraphs
 from deep_bench.graph.shapes import inferred
 from deep_bench.tensor import TensorSpec, is_float, is_integer
 
@@ -100,37 +100,20 @@ class _EqualityTest:
     value: int
 
 
-_PASSING = {"Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Flatten", "Concat", "Expand"}
-
-
 def _meanings(value: ir.Value, visited: set[str], shapes: _Shapes) -> Iterator[_Indexing | _EqualityTest]:
     """What a value is used for, followed through nodes that only move it."""
     for use in value.uses():
         node = use.node
-        if is_standard(node) and use.idx == _INDICES.get(node.op_type):
+        if use.idx == operator_facts(node).index_input:
             yield from _indexed(node, shapes)
         elif node.op_type == "Equal":
             operand = node.inputs[1 - use.idx]
             constant = as_array(operand) if operand is not None else None
             if constant is not None and constant.size == 1 and float(constant.item()).is_integer():
                 yield _EqualityTest(int(constant.item()))
-        elif node.op_type in _PASSING and node.name not in visited and not subgraphs(node):
+        elif operator_facts(node).passes and node.name not in visited and not subgraphs(node):
             visited.add(str(node.name))
             yield from _meanings(node.outputs[0], visited, shapes)
-
-
-_INDICES = {
-    "Gather": 1,
-    "GatherElements": 1,
-    "GatherND": 1,
-    "NegativeLogLikelihoodLoss": 1,
-    "OneHot": 0,
-    "Scatter": 1,
-    "ScatterElements": 1,
-    "ScatterND": 1,
-    "SoftmaxCrossEntropyLoss": 1,
-}
-"""Operator to which of its inputs indexes: labels of a loss index the scores of the classes."""
 
 
 def _indexed(node: ir.Node, shapes: _Shapes) -> Iterator[_Indexing]:

@@ -14,6 +14,7 @@ import onnx
 import onnx_ir as ir
 from onnx import TensorProto, numpy_helper
 
+from deep_bench.facts import facts_of
 from deep_bench.graph.edit import Names
 from deep_bench.graph.network import OPSET, newest_schema, upgrade_nodes
 from deep_bench.graph.node import outer_values, subgraphs
@@ -215,10 +216,6 @@ def _defaults(domain: str, op_type: str) -> Mapping[str, onnx.AttributeProto]:
     return {n: a.default_value for n, a in schema.attributes.items() if a.default_value.name}
 
 
-_ROUNDING = frozenset({"Attention"})
-"""Operators whose body computes scale and mask in float32, whatever the type of the inputs."""
-
-
 def wide_body(op_type: str, function: onnx.FunctionProto, types: Sequence[onnx.TypeProto | None]) -> onnx.FunctionProto:
     """A body as it should be for these inputs; itself for most operators and types.
 
@@ -231,7 +228,7 @@ def wide_body(op_type: str, function: onnx.FunctionProto, types: Sequence[onnx.T
         types: What is known of them.
     """
     first = types[0] if types else None
-    if op_type not in _ROUNDING or first is None or first.tensor_type.elem_type != TensorProto.DOUBLE:
+    if not facts_of(op_type).float32_body or first is None or first.tensor_type.elem_type != TensorProto.DOUBLE:
         return function
     clone = onnx.FunctionProto()
     clone.CopyFrom(function)

@@ -16,6 +16,7 @@ import onnx
 import onnx_ir as ir
 
 from deep_bench.errors import InvalidArgument
+from deep_bench.facts import OperatorFacts, facts_of
 from deep_bench.tensor import text
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
@@ -29,6 +30,11 @@ def is_standard(node: ir.Node) -> bool:
 def operator_name(node: ir.Node) -> str:
     """The operator as messages name it: ``Conv``, or ``com.microsoft:FusedConv`` outside the default domain."""
     return node.op_type if is_standard(node) else f"{node.domain}:{node.op_type}"
+
+
+def operator_facts(node: ir.Node) -> OperatorFacts:
+    """What is known of the node's operator."""
+    return facts_of(node.op_type, node.domain)
 
 
 def attributes(node: ir.Node) -> dict[str, Any]:
@@ -126,43 +132,12 @@ def as_array(value: ir.Value) -> np.ndarray | None:
     return np.asarray(constant, dtype=dtypes.get(name, object))
 
 
-_SETTINGS = {
-    "Resize": {1, 2},
-    "Clip": {1, 2},
-    "Pad": {2},
-    "Upsample": {1},
-    "Dropout": {1},
-    "Range": {0, 1, 2},
-    "OneHot": {2},
-    "BatchNormalization": {3, 4},
-}
-
-
-_LEARNT = {
-    "BatchNormalization": {1, 2},
-    "Conv": {1, 2},
-    "ConvTranspose": {1, 2},
-    "GRU": {1, 2, 3},
-    "Gemm": {0, 1, 2},
-    "GroupNormalization": {1, 2},
-    "InstanceNormalization": {1, 2},
-    "LSTM": {1, 2, 3},
-    "LayerNormalization": {1, 2},
-    "MatMul": {0, 1},
-    "PRelu": {1},
-    "RMSNormalization": {1},
-    "RNN": {1, 2, 3},
-}
-_LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-"""What a bias is added to, where that is a node of its own."""
-
-
 def is_learnt(initializer: ir.Value) -> bool:
     """Whether an initializer of a single element is a layer's weight, bias, scale or slope, and no constant of a formula.
 
     It is what a layer takes as such, or has dimensions, and is added to what a convolution or a product of matrices gives.
     """
-    return any(use.idx in _LEARNT.get(use.node.op_type, ()) or _is_bias(initializer, use) for use in initializer.uses())
+    return any(use.idx in operator_facts(use.node).learnt or _is_bias(initializer, use) for use in initializer.uses())
 
 
 def _is_bias(initializer: ir.Value, use: Any) -> bool:
@@ -170,13 +145,13 @@ def _is_bias(initializer: ir.Value, use: Any) -> bool:
         return False
     operand = use.node.inputs[1 - use.idx]
     maker = None if operand is None else operand.producer()
-    return maker is not None and maker.op_type in _LAYERS
+    return maker is not None and operator_facts(maker).adds_bias
 
 
 def only_sets_up(initializer: ir.Value) -> bool:
     """Whether an initializer feeds nothing but inputs that set an operator up, or hold running statistics."""
     uses = initializer.uses()
-    return bool(uses) and all(use.idx in _SETTINGS.get(use.node.op_type, ()) for use in uses)
+    return bool(uses) and all(use.idx in operator_facts(use.node).initializer_settings for use in uses)
 
 
 def make_names_unique(graph: ir.Graph) -> None:

@@ -13,33 +13,15 @@ import onnx
 import onnx_ir as ir
 from onnx.shape_inference import infer_node_outputs
 
-from deep_bench.graph.node import as_array, is_standard, schema
+from deep_bench.graph.node import as_array, is_standard, operator_facts, schema
 
 Type = onnx.TypeProto
 _SMALL = 64
 """Constants with more elements are no shapes or axes: inference goes without their contents."""
 
 
-_ALIKE = ("GroupNormalization", "MeanVarianceNormalization")
-"""Operators whose result is like their first input, though the standard's inference does not know it."""
-
-
-_ALIKE_ELSEWHERE = (
-    "Gelu",
-    "BiasGelu",
-    "FastGelu",
-    "QuickGelu",
-    "SkipLayerNormalization",
-    "SkipSimplifiedLayerNormalization",
-)
-
 if TYPE_CHECKING:
     from deep_bench.graph.network import Network
-"""The same outside the standard, in ``com.microsoft``."""
-
-
-_OPTIMIZERS: dict[str, tuple[int, ...]] = {"Adagrad": (0, 2), "Adam": (0, 2, 3), "Momentum": (0, 2)}
-"""Which tensors of each one that is optimized (after two scalars) the results are like, by kind."""
 
 
 class Knowledge:
@@ -90,7 +72,7 @@ class Knowledge:
         """Learn the types of a new node's outputs from those of its inputs, as far as the standard's rules tell."""
         for output, like in _like(node):
             self.state(output, self.type_of(like))
-        operator_schema = schema(node, self.opset) if is_standard(node) and node.op_type not in _ALIKE else None
+        operator_schema = schema(node, self.opset) if is_standard(node) and operator_facts(node).alike is None else None
         if operator_schema is None:
             return
         types: dict[str, Type] = {}
@@ -120,16 +102,11 @@ class Knowledge:
 
 def _like(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Value]]:
     """Outputs that have the type of an input, where the standard's inference does not know it."""
-    alike = _ALIKE if is_standard(node) else _ALIKE_ELSEWHERE if node.domain == "com.microsoft" else ()
-    if node.op_type in alike and node.inputs[0] is not None:
-        yield node.outputs[0], node.inputs[0]
-    if node.domain == "ai.onnx.preview.training" and node.op_type in _OPTIMIZERS:
-        kinds = _OPTIMIZERS[node.op_type]
-        count = len(node.outputs) // len(kinds)
-        for i, output in enumerate(node.outputs):
-            like = node.inputs[2 + kinds[i // count] * count + i % count]
-            if like is not None:
-                yield output, like
+    alike = operator_facts(node).alike
+    for output, index in alike(len(node.outputs)) if alike is not None else ():
+        like = node.inputs[index]
+        if like is not None:
+            yield node.outputs[output], like
 
 
 def _proto(node: ir.Node) -> onnx.NodeProto:

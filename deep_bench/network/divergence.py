@@ -18,14 +18,14 @@ import onnx_ir as ir
 
 from deep_bench.check.arithmetic import Recall
 from deep_bench.check.judge import EndToEnd, assess_whole, judge_nodes
-from deep_bench.check.oracle import SAMPLES, Effort, Truth, draws_at_random, establish, narrowed
+from deep_bench.check.oracle import SAMPLES, Effort, Truth, establish, narrowed
 from deep_bench.check.replay import SUFFIX, form_of, isolate, replayable
 from deep_bench.check.special import DecisionTrials, nothing_in, open_decisions
 from deep_bench.check.verdict import NodeVerdict
 from deep_bench.errors import DeepBenchError
 from deep_bench.framework import Adapter
 from deep_bench.graph import Network, operator_name
-from deep_bench.graph.node import subgraphs
+from deep_bench.graph.node import operator_facts, subgraphs
 from deep_bench.graph.shapes import Knowledge
 from deep_bench.measure.progress import Bars
 from deep_bench.network.gradient import gradient_name
@@ -347,7 +347,7 @@ def _order(carried: CarriedPrecision) -> tuple[int, float]:
 def _why_not_replayed(node: ir.Node) -> str:
     if subgraphs(node):
         return "its subgraphs' nodes are replayed instead"
-    if draws_at_random(node):
+    if operator_facts(node).random:
         return "it draws random numbers"
     return "it has inputs or outputs that are no tensors, or was not executed"
 

@@ -29,12 +29,13 @@ from deep_bench.operators.case_schema import (
     formal_at,
     input_names,
     output_names,
+    row_of,
     schema_of,
     signature,
     split,
     version_of,
 )
-from deep_bench.operators.draws_table import draw_of, is_setting
+from deep_bench.operators.draws import draw, draw_of, limit_of
 from deep_bench.tensor import STRING, TensorSpec, is_float, is_inexact, text
 
 
@@ -199,9 +200,6 @@ class Case:
             UnknownName: No such distribution, or no such draw.
             InvalidArgument: A function that draws gives another shape or element type than the argument has.
         """
-        from deep_bench.operators.draws import draw
-        from deep_bench.operators.draws_table import limit_of
-
         contents = {}
         for i, argument in enumerate(self.arguments):
             if argument is not None and argument.value is None:
@@ -289,7 +287,7 @@ def _check_draws(operator: str | Callable[..., Any], draws: Mapping[str, Draw], 
 
 def _check_settings(case: Case) -> None:
     for argument in case.arguments:
-        if argument is not None and argument.value is None and is_setting(case.operator, argument.spec.name):
+        if argument is not None and argument.value is None and argument.spec.name in row_of(case.operator).constants:
             raise InvalidArgument(
                 f"{case.op_type} with {argument} to be drawn",
                 f"the numbers that {argument.spec.name} holds, since they decide what {case.op_type} does",

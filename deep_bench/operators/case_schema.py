@@ -1,7 +1,4 @@
-"""What an operator's schema says, for naming and checking the parts of a case.
-
-The texts that attributes may be are listed here: schemas name them in prose only.
-"""
+"""What an operator's schema says, for naming and checking the parts of a case."""
 
 from __future__ import annotations
 
@@ -17,6 +14,7 @@ import onnx_ir as ir
 from onnx.defs import OpSchema
 
 from deep_bench.errors import InvalidArgument, UnknownName
+from deep_bench.facts import OperatorFacts, facts_of
 from deep_bench.graph import OPSET
 from deep_bench.graph.node import FUNCTION_DOMAIN, is_standard
 from deep_bench.tensor import STRING
@@ -68,6 +66,17 @@ def schema_of(domain: str, name: str) -> OpSchema | None:
     if domain == "" or names:
         raise UnknownName("operator", name, names)
     return None
+
+
+def row_of(operator: str | Callable[..., Any]) -> OperatorFacts:
+    """What is known of an operator, spelled as for `split`; of a function nothing is.
+
+    Example:
+        >>> row_of("Reshape").constants, row_of(np.tanh).constants
+        (('shape',), ())
+    """
+    domain, name = split(operator)
+    return facts_of(name, domain)
 
 
 def version_of(domain: str, name: str) -> int:
@@ -211,32 +220,6 @@ def _dtype(name: str) -> np.dtype:
     return STRING if number == onnx.TensorProto.STRING else np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))
 
 
-_PADDED = "AveragePool Conv ConvInteger ConvTranspose LpPool MaxPool QLinearConv"
-
-_CHOICES: Mapping[tuple[str, str], str] = {
-    **dict.fromkeys([(name, "auto_pad") for name in _PADDED.split()], "NOTSET SAME_LOWER SAME_UPPER VALID"),
-    **dict.fromkeys([(name, "direction") for name in ("GRU", "LSTM", "RNN")], "bidirectional forward reverse"),
-    **dict.fromkeys([(name, "mode") for name in ("DepthToSpace", "SpaceToDepth")], "CRD DCR"),
-    **dict.fromkeys([(f"Scatter{name}", "reduction") for name in ("Elements", "ND")], "add max min mul none"),
-    **dict.fromkeys([(f"{n}Loss", "reduction") for n in ("NegativeLogLikelihood", "SoftmaxCrossEntropy")], "mean none sum"),
-    ("BitShift", "direction"): "LEFT RIGHT",
-    ("Gelu", "approximate"): "none tanh",
-    ("GridSample", "mode"): "cubic linear nearest",
-    ("GridSample", "padding_mode"): "border reflection zeros",
-    ("Pad", "mode"): "constant edge reflect wrap",
-    ("Resize", "coordinate_transformation_mode"): (
-        "align_corners asymmetric half_pixel half_pixel_symmetric pytorch_half_pixel tf_crop_and_resize"
-    ),
-    ("Resize", "keep_aspect_ratio_policy"): "not_larger not_smaller stretch",
-    ("Resize", "mode"): "cubic linear nearest",
-    ("Resize", "nearest_mode"): "ceil floor round_prefer_ceil round_prefer_floor",
-    ("RoiAlign", "coordinate_transformation_mode"): "half_pixel output_half_pixel",
-    ("RoiAlign", "mode"): "avg max",
-    ("StringNormalizer", "case_change_action"): "LOWER NONE UPPER",
-    ("TfIdfVectorizer", "mode"): "IDF TF TFIDF",
-}
-
-
 def check_choice(operator: str, attribute: str, value: Any) -> None:
     """Refuse a text that an attribute cannot be.
 
@@ -251,7 +234,7 @@ def check_choice(operator: str, attribute: str, value: Any) -> None:
     Example:
         >>> check_choice("Gelu", "approximate", "tanh")
     """
-    choices = _CHOICES.get((operator, attribute), "").split()
+    choices = facts_of(operator).choices.get(attribute, "").split()
     text = value.decode(errors="replace") if isinstance(value, bytes) else value
     if choices and isinstance(text, str) and text not in choices:
         raise UnknownName(f"{attribute} of {operator}", text, choices)

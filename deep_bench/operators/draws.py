@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
 
 from deep_bench.errors import InvalidArgument, UnknownName
-from deep_bench.operators.argument import Argument
+from deep_bench.operators.argument import Argument, Draw
+from deep_bench.operators.case_schema import row_of
 from deep_bench.tensor import STRING, is_float, is_integer
 
-__all__ = ["DISTRIBUTIONS", "DRAWS", "check_draw", "draw"]
+if TYPE_CHECKING:
+    from deep_bench.operators.case import Case
+
+__all__ = ["DISTRIBUTIONS", "DRAWS", "check_draw", "draw", "draw_of", "limit_of"]
 
 
 def draw(
@@ -53,6 +57,51 @@ def draw(
     except (MemoryError, ValueError, OverflowError) as error:  # NumPy says in any of these that an array is too large
         raise InvalidArgument(f"{argument} drawn as {argument.draw!r}: {error}", "a draw that fits the shape") from error
     return np.ascontiguousarray(np.asarray(array, argument.dtype)).reshape(argument.shape)
+
+
+def draw_of(case: Case, index: int) -> Draw:
+    """The draw that the operator of a case has for one of its inputs.
+
+    Example:
+        >>> from deep_bench.operators.case import Case
+        >>> draw_of(Case.of("Gather", (100, 8), (4,)), 1)
+        'indices:100'
+    """
+    argument = case.arguments[index]
+    if argument is None:
+        return "normal"
+    draws = row_of(case.operator).draws
+    rule = draws(case, index) if callable(draws) else draws.get(argument.spec.name, "normal")
+    return rule(case) if callable(rule) else rule
+
+
+def limit_of(case: Case, index: int) -> float | None:
+    """The largest magnitude for the elements of one input, such that results are finite and yet near overflow.
+
+    ``None`` where all of the type may be used.
+
+    Example:
+        >>> from deep_bench.operators.case import Case
+        >>> from math import sqrt, isclose
+        >>> isclose(limit_of(Case.of("Gemm", (2, 15), (15, 2), dtype="float16"), 0), sqrt(65504 / 64))
+        True
+        >>> limit_of(Case.of("Exp", (2,), dtype="float16"), 0) < 11
+        True
+    """
+    argument, facts = case.arguments[index], row_of(case.operator)
+    if argument is None or not (is_float(argument.dtype) or is_integer(argument.dtype)) or argument.dtype == object:
+        return None
+    if facts.accumulates_wide and argument.dtype.itemsize <= 2:
+        return None
+    return facts.growth(case).limit(_top(case, argument.dtype))
+
+
+def _top(case: Case, dtype: np.dtype) -> float:
+    """The largest number of the narrowest floating-point type that is read or written; of its own type for an integer."""
+    if not is_float(dtype):
+        return float(ml_dtypes.iinfo(dtype).max)
+    input_dtypes = [a.dtype for a in case.arguments if a is not None and is_float(a.dtype)]
+    return min(float(ml_dtypes.finfo(t).max) for t in [*input_dtypes, *(r.dtype for r in case.results if is_float(r.dtype))])
 
 
 def check_draw(written: str) -> None:

@@ -13,8 +13,8 @@ from typing import Any, Literal
 import numpy as np
 import onnx
 
-from deep_bench.check.oracle import SETTING_INPUTS
 from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidNetwork, Unsupported
+from deep_bench.facts import facts_of
 from deep_bench.framework import Adapter
 from deep_bench.graph import OPSET, Network
 from deep_bench.reference.network import ReferenceAdapter, in_float64
@@ -184,7 +184,7 @@ def gradient_problem(case: Case, *, seed: int = 0) -> GradientProblem | None:
 
 def _settings(op_type: str) -> Iterable[int]:
     """The inputs that only set an operator up; the ratio of a Dropout also decides what is dropped."""
-    return (1, 2) if op_type == "Dropout" else SETTING_INPUTS.get(op_type, ())
+    return (1, 2) if op_type == "Dropout" else facts_of(op_type).settings
 
 
 def _is_real(array: Any) -> bool:

@@ -16,13 +16,12 @@ import numpy as np
 import onnx
 from scipy import stats
 
+from deep_bench.facts import OPERATORS
 from deep_bench.framework import Adapter
 from deep_bench.graph import Network
 from deep_bench.testing.case import Case
 
-RANDOM_OPERATORS = frozenset(
-    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
-)
+RANDOM_OPERATORS = frozenset(name for name, row in OPERATORS.items() if row.random)
 """Operators of the default domain whose every result is drawn; Dropout draws in training mode only."""
 
 LEVEL = 1e-9

@@ -16,6 +16,7 @@ import onnx_ir as ir
 from deep_bench.errors import InvalidArgument, InvalidInput, Unsupported
 from deep_bench.framework import check_native, describe_numpy
 from deep_bench.graph import Network, NetworkLike, as_network, attributes, operator_name
+from deep_bench.graph.node import operator_facts
 from deep_bench.graph.shapes import Knowledge
 from deep_bench.network.gradient.tape import Symbol, Tape
 from deep_bench.network.transform.draft import Draft
@@ -300,11 +301,6 @@ class Feed:
         return fed
 
 
-_LOSSES = ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
-_PASSED = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
-"""Operators that give every number on as it is."""
-
-
 @dataclass(frozen=True, slots=True)
 class FeedLimits:
     """What the numbers of an input may be. Outside of them some frameworks fail, and others go on with anything.
@@ -386,10 +382,10 @@ def limits_of(network: Network) -> tuple[FeedLimits, ...]:
 
 def _numbered_by(node: ir.Node) -> str | None:
     """Name of the value that the numbers come from."""
-    if operator_name(node) not in (*_LOSSES, "Gather"):
+    if not operator_facts(node).loss and operator_name(node) != "Gather":
         return None
     value = node.inputs[1]
-    while value is not None and (maker := value.producer()) is not None and operator_name(maker) in _PASSED:
+    while value is not None and (maker := value.producer()) is not None and operator_facts(maker).passes == "each":
         value = maker.inputs[0]
     return None if value is None else str(value.name)
 

@@ -9,32 +9,20 @@ import difflib
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import inf, prod, sqrt
+from math import inf, sqrt
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
 
 from deep_bench.errors import InvalidArgument, Unsupported
+from deep_bench.facts.weights import Fans
 from deep_bench.graph import Network, NetworkLike, as_network, operator_name
-from deep_bench.graph.node import as_array, attributes
+from deep_bench.graph.node import as_array, attributes, operator_facts
 from deep_bench.tensor import is_inexact
 
 __all__ = ["SCHEMES", "Role", "Scheme", "initialize", "roles"]
-
-
-@dataclass(frozen=True)
-class Fans:
-    """How many terms a weight's product sums.
-
-    Args:
-        fan_in: In each element of the result.
-        fan_out: In each element of the gradient by what comes in.
-    """
-
-    fan_in: float
-    fan_out: float
 
 
 Scheme = Callable[[np.random.Generator, tuple[int, int, int], Fans], np.ndarray]
@@ -243,86 +231,19 @@ def _follow(value: ir.Value, positions: np.ndarray, by_kind: dict[str, Role]) ->
 
 
 def _at(node: ir.Node, index: int, positions: np.ndarray) -> Role | None:
-    operator, settings = operator_name(node), attributes(node)
-    if (weigh := _WEIGHTS.get((operator, index))) is not None:
+    operator, settings, facts = operator_name(node), attributes(node), operator_facts(node)
+    if (weigh := facts.weights.get(index)) is not None:
         layout, fans = weigh(positions, settings)
         return Role("weight", str(node.name), fans, layout)
-    if operator in _RECURRENT and index in _RECURRENT[operator]:
-        hidden = settings["hidden_size"]
-        return Role("state" if index in (5, 6) else "recurrent", str(node.name), hidden=hidden)
+    kind = facts.roles.get(index)
+    if kind in ("recurrent", "state"):
+        return Role(kind, str(node.name), hidden=settings["hidden_size"])
     spread = sum(size > 1 for size in positions.shape)
     if operator == "Add":
         return Role("bias" if spread < 2 else "embedding", str(node.name))
     if operator == "Mul" and spread < 2:
         return Role("scale", str(node.name))
-    kind = _KINDS.get((operator, index))
     return None if kind is None else Role(kind, str(node.name))
-
-
-Weighed = tuple[np.ndarray, Fans]
-
-
-def _blocks(matrices: np.ndarray, fan_in: float | None = None, fan_out: float | None = None) -> Weighed:
-    _, out, into = matrices.shape
-    return matrices, Fans(into if fan_in is None else fan_in, out if fan_out is None else fan_out)
-
-
-def _matrix(positions: np.ndarray, *, rows_are_in: bool) -> Weighed:
-    if positions.ndim == 1:
-        return _blocks(positions.reshape(1, 1, -1))
-    matrices = np.swapaxes(positions, -1, -2) if rows_are_in else positions
-    return _blocks(matrices.reshape(-1, *matrices.shape[-2:]))
-
-
-def _convolved(positions: np.ndarray, settings: Mapping[str, Any]) -> Weighed:
-    """Kernels [out, in / groups, …]: an output sums a window of the channels of its group."""
-    groups, window = settings.get("group", 1), prod(positions.shape[2:])
-    out = positions.shape[0] // groups
-    return _blocks(positions.reshape(groups, out, -1), fan_out=out * window)
-
-
-def _transposed(positions: np.ndarray, settings: Mapping[str, Any]) -> Weighed:
-    """Kernels [in, out / groups, …]: strides leave an output only some of the window."""
-    groups, window = settings.get("group", 1), prod(positions.shape[2:])
-    into, out = positions.shape[0] // groups, positions.shape[1]
-    matrices = np.moveaxis(positions.reshape(groups, into, out, window), 1, 2).reshape(groups, out, into * window)
-    strides = prod(settings.get("strides", ()))
-    return _blocks(matrices, fan_in=max(into * window / strides, 1), fan_out=out * window)
-
-
-_WEIGHTS: Mapping[tuple[str, int], Callable[[np.ndarray, Mapping[str, Any]], Weighed]] = {
-    ("Conv", 1): _convolved,
-    ("ConvTranspose", 1): _transposed,
-    ("Gemm", 0): lambda positions, stated: _matrix(positions, rows_are_in=bool(stated.get("transA", 0))),
-    ("Gemm", 1): lambda positions, stated: _matrix(positions, rows_are_in=not stated.get("transB", 0)),
-    ("MatMul", 0): lambda positions, _: _matrix(positions, rows_are_in=False),
-    ("MatMul", 1): lambda positions, _: _matrix(positions, rows_are_in=True),
-}
-
-_RECURRENT = {"GRU": {1, 2, 3, 5}, "LSTM": {1, 2, 3, 5, 6, 7}, "RNN": {1, 2, 3, 5}}
-
-_KINDS: Mapping[tuple[str, int], Kind] = {
-    ("BatchNormalization", 1): "scale",
-    ("BatchNormalization", 2): "bias",
-    ("BatchNormalization", 3): "mean",
-    ("BatchNormalization", 4): "variance",
-    ("Conv", 2): "bias",
-    ("ConvTranspose", 2): "bias",
-    ("Gather", 0): "embedding",
-    ("Gemm", 2): "bias",
-    ("GroupNormalization", 1): "scale",
-    ("GroupNormalization", 2): "bias",
-    ("InstanceNormalization", 1): "scale",
-    ("InstanceNormalization", 2): "bias",
-    ("LayerNormalization", 1): "scale",
-    ("LayerNormalization", 2): "bias",
-    ("PRelu", 1): "slope",
-    ("RMSNormalization", 1): "scale",
-    ("com.microsoft:BiasGelu", 1): "bias",
-    ("com.microsoft:SkipLayerNormalization", 2): "scale",
-    ("com.microsoft:SkipLayerNormalization", 3): "bias",
-    ("com.microsoft:SkipLayerNormalization", 4): "bias",
-}
 
 
 def initialize(

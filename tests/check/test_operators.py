@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deep_bench.check.oracle import WideArithmetic, draws_at_random, formats_of
+from deep_bench.check.oracle import WideArithmetic, formats_of
 from deep_bench.errors import DeepBenchError
 from deep_bench.graph import Network
+from deep_bench.graph.node import operator_facts
 from deep_bench.reference.network import ReferenceAdapter
 from deep_bench.testing import Case, standard_cases
 
@@ -38,7 +39,7 @@ def test_operator_is_covered(case: Case) -> None:
         reference = ReferenceAdapter().prepare(network)
     except DeepBenchError as error:
         pytest.skip(str(error))
-    if any(draws_at_random(node) for node in network.all_nodes()):
+    if any(operator_facts(node).random for node in network.all_nodes()):
         pytest.skip("it draws random numbers")
     inputs = {spec.name: np.asarray(x) for spec, x in zip(reference.inputs, case.inputs, strict=True)}
     formats = formats_of(reference, inputs)

@@ -14,9 +14,8 @@ from deep_bench.graph import Network, attributes
 from deep_bench.graph.node import is_standard, subgraphs
 from deep_bench.operators.argument import Argument
 from deep_bench.operators.case import Case
-from deep_bench.operators.case_schema import input_names
-from deep_bench.operators.draws import DISTRIBUTIONS
-from deep_bench.operators.draws_table import draw_of, is_setting
+from deep_bench.operators.case_schema import input_names, row_of
+from deep_bench.operators.draws import DISTRIBUTIONS, draw_of
 from deep_bench.tensor import STRING, TensorSpec, is_float
 from deep_bench.testing.case import Case as StandardCase
 from deep_bench.testing.case import standard_cases
@@ -46,7 +45,7 @@ STANDARD = chosen()
 
 
 def spec_or_constant(operator: str, name: str, array: np.ndarray) -> Argument:
-    if is_setting(operator, name):
+    if name in row_of(operator).constants:
         return Argument.constant(array, name)
     return Argument(TensorSpec(name, array.shape, STRING if array.dtype.kind in "OUST" else array.dtype))
 

@@ -10,10 +10,9 @@ import numpy as np
 import onnx_ir as ir
 
 from deep_bench import frameworks
-from deep_bench.check.oracle import draws_at_random
 from deep_bench.errors import InvalidArgument
 from deep_bench.graph import Network, NetworkLike, as_network
-from deep_bench.graph.node import as_array, is_standard, prune, subgraphs
+from deep_bench.graph.node import as_array, is_standard, operator_facts, prune, subgraphs
 from deep_bench.network.transform.draft import Draft
 
 LIMIT = 2**20
@@ -97,7 +96,9 @@ def _constant_nodes(draft: Draft, limit: int) -> list[ir.Node]:
 
 def _is_steady(node: ir.Node) -> bool:
     """Whether a node's results are tensors that are the same in each run."""
-    if draws_at_random(node) or subgraphs(node) or node.op_type.startswith(("Sequence", "Optional", "SplitToSequence")):
+    if operator_facts(node).random or subgraphs(node):
+        return False
+    if node.op_type.startswith(("Sequence", "Optional", "SplitToSequence")):
         return False
     return node.op_type != "Dropout" or len(node.inputs) < 3  # the third says whether it trains
 
@@ -109,11 +110,7 @@ def _may_be_small(draft: Draft, node: ir.Node, limit: int) -> bool:
     fixed_sizes = [s for s in sizes if s is not None]
     if len(fixed_sizes) == len(sizes):
         return sum(fixed_sizes) <= max(limit, input_bytes)
-    return node.op_type not in _GROWING
-
-
-_GROWING = frozenset(["CenterCropPad", "ConstantOfShape", "Expand", "EyeLike", "OneHot", "Pad", "Range", "Resize", "Tile"])
-"""Operators whose results can be far larger than their inputs: folded only if their size is known."""
+    return not operator_facts(node).grows  # folded only if the size is known
 
 
 def _size(draft: Draft, value: ir.Value) -> int | None:

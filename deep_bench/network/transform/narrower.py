@@ -15,7 +15,7 @@ import onnx_ir as ir
 from deep_bench.check.oracle import settings_of
 from deep_bench.errors import InvalidArgument
 from deep_bench.graph import Network, NetworkLike, as_network
-from deep_bench.graph.node import is_standard, operator_name, outer_values, schema, subgraphs
+from deep_bench.graph.node import is_standard, operator_facts, operator_name, outer_values, schema, subgraphs
 from deep_bench.network.transform.draft import Draft
 from deep_bench.network.transform.equivalence import recast_name
 
@@ -25,9 +25,6 @@ _WIDE = (np.dtype(np.float32), np.dtype(np.float64))
 _FORMATS = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
 _OLDEST_OPSET = {"float16": 13, "bfloat16": 22}
 """The first in which convolutions and pools take the format too."""
-
-_STAYING = frozenset(["Cast", "CastLike", "Constant", "DequantizeLinear", "QuantizeLinear"])
-"""Operators that state the type of their result: they stay as they are, between casts if need be."""
 
 
 def precision(
@@ -156,7 +153,8 @@ class _Recast:
         """The inputs of a node that can be of the narrower format; none if the node stays as it is."""
         operator_schema = schema(node, self.draft.network.opset) if is_standard(node) else None
         settings = any(str(v.name) in self.settings for v in node.outputs if v.name)
-        if operator_schema is None or subgraphs(node) or settings or str(node.name) in self.kept or node.op_type in _STAYING:
+        stays = str(node.name) in self.kept or operator_facts(node).states_type
+        if operator_schema is None or subgraphs(node) or settings or stays:
             return []
         types = {c.type_param_str: set(c.allowed_type_strs) for c in operator_schema.type_constraints}
         indices = []

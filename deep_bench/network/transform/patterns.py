@@ -16,7 +16,7 @@ import onnx_ir as ir
 
 from deep_bench.errors import InvalidArgument
 from deep_bench.graph import Network, NetworkLike, as_network
-from deep_bench.graph.node import as_array, attributes, is_standard, operator_name
+from deep_bench.graph.node import as_array, attributes, is_standard, operator_facts, operator_name
 from deep_bench.network.gradient.tape import Symbol, Tape
 from deep_bench.network.transform.draft import Draft
 
@@ -140,9 +140,6 @@ def _put(draft: Draft, tape: Tape, node: ir.Node, symbols: tuple[Symbol, ...]) -
         written.discard(new.value)
 
 
-_COMMUTATIVE = frozenset(["Add", "And", "Equal", "Max", "Mean", "Min", "Mul", "Or", "Sum", "Xor"])
-
-
 @dataclass
 class PatternMatch:
     """Where a pattern matches.
@@ -264,7 +261,7 @@ def _matches(tree: ast.expr, node: ir.Node | None, so_far: PatternMatch) -> Iter
         inputs = inputs[: len(patterns)]
     if len(patterns) != len(inputs):
         return
-    orders = itertools.permutations(inputs) if node.op_type in _COMMUTATIVE and len(inputs) <= 3 else [tuple(inputs)]
+    orders = itertools.permutations(inputs) if operator_facts(node).commutative and len(inputs) <= 3 else [tuple(inputs)]
     for order in orders:
         yield from _arguments(patterns, order, PatternMatch([*so_far.nodes, node], dict(so_far.values)))
 

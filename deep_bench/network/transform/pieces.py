@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -11,10 +11,11 @@ import onnx
 import onnx_ir as ir
 
 from deep_bench.errors import InvalidArgument, Unsupported
+from deep_bench.facts import OPERATORS
 from deep_bench.framework import Adapter
 from deep_bench.graph import Network, NetworkLike, as_network
 from deep_bench.graph.drawing import draw_inputs
-from deep_bench.graph.node import is_standard, operator_name
+from deep_bench.graph.node import attributes, is_standard, operator_facts, operator_name
 from deep_bench.measure.timing import Block, sample_block
 from deep_bench.network.transform.draft import Draft
 from deep_bench.network.transform.stages import FixedSizes, extract
@@ -247,42 +248,19 @@ def _bytes_of_sample(node: ir.Node, shapes: FixedSizes) -> int:
     return total
 
 
-# Which nodes treat samples each by itself
-
-
-def _always(node: ir.Node) -> bool:
-    return len(node.outputs) == 1
-
-
-def _in_inference(node: ir.Node) -> bool:
-    return "training_mode" not in node.attributes or node.attributes["training_mode"].as_int() == 0
-
-
-def _rows(node: ir.Node) -> bool:
-    return "transA" not in node.attributes or node.attributes["transA"].as_int() == 0
-
-
-_BY_SAMPLE: Mapping[str, Callable[[ir.Node], bool]] = {
-    **dict.fromkeys(("Conv", "ConvTranspose", "AveragePool", "MaxPool", "LpPool", "InstanceNormalization", "LRN"), _always),
-    **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "GroupNormalization", "DepthToSpace", "SpaceToDepth"), _always),
-    **dict.fromkeys(("Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Relu", "Sigmoid", "Tanh"), _always),
-    "BatchNormalization": _in_inference,
-    "Gemm": _rows,
-}
-
-
 def _batch_of(draft: Draft, node: ir.Node, shapes: FixedSizes) -> int:
     """The batch of a node.
 
     Raises:
         Unsupported: Its samples are not each treated by itself, or more than its first input changes with the batch.
     """
-    allowed = _BY_SAMPLE.get(node.op_type) if is_standard(node) else None
-    variable_inputs = [v for v in node.inputs[1:] if v is not None and draft.constant(v) is None]
-    if allowed is None or not allowed(node) or variable_inputs or node.inputs[0] is None or not _bias_is_shared(draft, node):
+    allowed = operator_facts(node).by_sample
+    shared = all(v is None or draft.constant(v) is not None for v in node.inputs[1:]) and _bias_is_shared(draft, node)
+    if allowed is None or not allowed(attributes(node), len(node.outputs)) or not shared or node.inputs[0] is None:
+        splittable = sorted(name for name, row in OPERATORS.items() if row.by_sample is not None)
         raise Unsupported(
             f"node {node.name!r} ({operator_name(node)}) cannot be split along its batch",
-            f"one of {', '.join(sorted(_BY_SAMPLE))}, whose other inputs are constants that all samples share",
+            f"one of {', '.join(splittable)}, whose other inputs are constants that all samples share",
             "leave it out of the table",
         )
     return shapes.shape(node.inputs[0])[0]

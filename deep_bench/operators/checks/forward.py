@@ -21,31 +21,13 @@ from deep_bench.errors import DeepBenchError
 from deep_bench.graph import operator_name
 from deep_bench.operators.argument import Argument
 from deep_bench.operators.case import Case, label_of
+from deep_bench.operators.case_schema import row_of
 from deep_bench.operators.checks.arrays import Arrangement, available_layouts
 from deep_bench.operators.checks.finding import Finding, combined
 from deep_bench.operators.checks.problem import NAN, KernelSubject, Prepared, Problem, finding_of, posed
-from deep_bench.operators.draws import DISTRIBUTIONS
-from deep_bench.operators.draws_table import draw_of
+from deep_bench.operators.draws import DISTRIBUTIONS, draw_of
 from deep_bench.operators.operator import Operator
 from deep_bench.tensor import is_float
-
-_DEFINED = frozenset(
-    """
-    Abs Add AveragePool BatchNormalization Cast Ceil Celu Concat Conv Cos CumSum DepthToSpace Div Elu Erf Exp Expand Flatten
-    Floor Gather GatherElements GatherND Gemm GlobalAveragePool GlobalMaxPool Identity InstanceNormalization IsInf IsNaN
-    LayerNormalization LeakyRelu Log LogSoftmax MatMul Max MaxPool Mean Min Mul Neg Pad RMSNormalization Reciprocal ReduceL1
-    ReduceL2 ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Reshape Round Selu Sigmoid Sin Slice
-    Softmax Softplus SpaceToDepth Split Sqrt Squeeze Sub Sum Tanh Tile Transpose Unsqueeze Where
-    """.split()  # noqa: SIM905 (reads better than a list of strings)
-)
-"""Sums, products, quotients, copies, maxima, and functions with limits.
-
-Left out are products of an infinity and a 0 that the limit of the function avoids, as ``x Φ(x)`` at minus infinity.
-"""
-
-
-_INTERPOLATING = frozenset({"AffineGrid", "DeformConv", "GridSample", "Resize", "RoiAlign", "Upsample"})
-"""How far a NaN spreads depends on whether neighbours of weight 0 are read."""
 
 
 def defines_special(case: Case) -> bool:
@@ -55,7 +37,7 @@ def defines_special(case: Case) -> bool:
         >>> defines_special(Case.of("Add", (2,), (2,))), defines_special(Case.of("Gelu", (2,)))
         (True, False)
     """
-    return not isinstance(case.operator, str) or case.operator in _DEFINED
+    return not isinstance(case.operator, str) or row_of(case.operator).defines_special
 
 
 def passes_nan(case: Case, truth: Truth) -> bool:
@@ -66,7 +48,7 @@ def passes_nan(case: Case, truth: Truth) -> bool:
         truth: Of inputs with NaN in them.
     """
     outputs = [np.asarray(y) for y in truth.outputs.values()]
-    if case.operator in _INTERPOLATING or not all(is_float(y.dtype) for y in outputs):
+    if row_of(case.operator).interpolates or not all(is_float(y.dtype) for y in outputs):
         return False
     return any(bool(np.isnan(y.astype(np.float64)).any()) for y in outputs)
 
@@ -243,15 +225,6 @@ Place = tuple[int, int]
 """Which argument, and which of its dimensions."""
 
 
-_WINDOWED = frozenset(
-    """
-    AveragePool Conv ConvInteger ConvTranspose DeformConv GlobalAveragePool GlobalLpPool GlobalMaxPool LpPool MaxPool
-    QLinearConv
-    """.split()  # noqa: SIM905 (reads better than a list of strings)
-)
-"""Operators of whose dimensions only the batch may be empty: no window fits into an image of nothing."""
-
-
 def small_cases(case: Case, sizes: Sequence[int] = (1, 0), most: int = 12) -> list[Case]:
     """Cases of the same operator whose dimensions are shrunk, one group at a time, as far as the operator allows.
 
@@ -298,7 +271,7 @@ def _groups(case: Case) -> Iterator[tuple[Place, ...]]:
 
 
 def _shrunk(case: Case, places: Sequence[Place], size: int) -> Case | None:
-    if size == 0 and case.operator in _WINDOWED and any(place != (0, 0) for place in places):
+    if size == 0 and row_of(case.operator).windowed and any(place != (0, 0) for place in places):
         return None
     arguments = list(case.arguments)
     for i, axis in places:

@@ -1,4 +1,5 @@
 from .count import RULES as RULES
+from .count import Work as Work
 from .count import cost as cost
 from .count import cost_of as cost_of
 from .count import cost_of_case as cost_of_case
@@ -7,4 +8,3 @@ from .count import traffic as traffic
 from .model import Cost as Cost
 from .model import KnownSizes as KnownSizes
 from .model import Sizes as Sizes
-from .model import Work as Work

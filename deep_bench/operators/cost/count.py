@@ -11,44 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_ir as ir
 
+from deep_bench.facts import OPERATORS
+from deep_bench.facts.work import Unknown, Work
 from deep_bench.graph import Network, attributes
-from deep_bench.graph.node import as_array, is_standard, outer_values, subgraphs
-from deep_bench.operators.cost import (
-    activation,
-    attention,
-    convolution,
-    elementwise,
-    generate,
-    image,
-    indexing,
-    linear,
-    loss,
-    normalization,
-    pooling,
-    quantize,
-    recurrent,
-    reduction,
-    signal,
-)
-from deep_bench.operators.cost.model import Cost, KnownSizes, Sizes, Unknown, Work
+from deep_bench.graph.node import as_array, operator_facts, outer_values, subgraphs
+from deep_bench.operators.case_schema import row_of
+from deep_bench.operators.cost.model import Cost, KnownSizes, Sizes
 
 if TYPE_CHECKING:
     from deep_bench.operators.case import Case
-
-MOVES = (
-    "BitCast", "Cast", "CastLike", "CenterCropPad", "Compress", "Concat", "Constant", "ConstantOfShape", "DepthToSpace",
-    "Expand", "EyeLike", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Pad", "Reshape", "ReverseSequence",
-    "Shape", "Size", "Slice", "SpaceToDepth", "Split", "Squeeze", "TensorScatter", "Tile", "Transpose", "Trilu", "Unsqueeze",
-)  # fmt: skip
-"""Operators of the default domain without arithmetic on elements; converting them is none."""
-
-
-_VIEWS = ("Constant", "Flatten", "Identity", "Reshape", "Shape", "Size", "Squeeze", "Unsqueeze")
-"""Those that need move nothing: their result has the same elements in the same order, or is small."""
-
-
-_PARTIAL = ("Compress", "Gather", "GatherElements", "GatherND", "Slice")
-"""Those that read only as much of their first input as they return."""
 
 
 def traffic(node: ir.Node, nbytes: Callable[[ir.Value], int | None]) -> tuple[int, int] | None:
@@ -64,12 +35,13 @@ def traffic(node: ir.Node, nbytes: Callable[[ir.Value], int | None]) -> tuple[in
     Source:
         Williams, Waterman and Patterson, Roofline, Comm. ACM 52 (2009), on compulsory memory traffic.
     """
-    if node.op_type in _VIEWS:
+    moved = operator_facts(node).traffic
+    if moved == "none":
         return 0, 0
     captured = [v for graph in subgraphs(node).values() for v in outer_values(graph)]
     read = list(dict.fromkeys(v for v in (*node.inputs, *captured) if v is not None))
     written = [v for v in node.outputs if v.name]
-    if node.op_type in _PARTIAL and read:
+    if moved == "picked" and read:
         read = [*written, *read[1:]]
     inward, outward = [nbytes(v) for v in read], [nbytes(v) for v in written]
     if None in inward or None in outward:
@@ -77,33 +49,10 @@ def traffic(node: ir.Node, nbytes: Callable[[ir.Value], int | None]) -> tuple[in
     return sum(n or 0 for n in inward), sum(n or 0 for n in outward)
 
 
-_FAMILIES = (
-    activation,
-    attention,
-    convolution,
-    elementwise,
-    generate,
-    image,
-    indexing,
-    linear,
-    loss,
-    normalization,
-    pooling,
-    quantize,
-    recurrent,
-    reduction,
-    signal,
-)
-
 RULES: Mapping[str, Callable[..., Work]] = MappingProxyType(
-    {**dict.fromkeys(MOVES, Work), **{name: getattr(family, name) for family in _FAMILIES for name in family.__all__}}
+    {name: row.cost for name, row in OPERATORS.items() if row.cost is not None}
 )
-"""Operator of the default domain to its rule.
-
-A rule takes the shapes of the inputs by position (``None`` for one that is absent) and attributes by keyword; ``y`` is the
-shape of the first output, and ``values`` are the contents of the inputs, as far as they are known. It names those that it
-reads only.
-"""
+"""Operator to its rule; see `deep_bench.facts.OperatorFacts`."""
 
 
 def cost(node: ir.Node, sizes: Sizes) -> Cost | None:
@@ -124,7 +73,7 @@ def cost(node: ir.Node, sizes: Sizes) -> Cost | None:
         >>> found.flops == 2 * 64 * 10 + 10, found.read_bytes == 4 * (64 + 64 * 10 + 10), found.written_bytes
         (True, True, 40)
     """
-    rule = RULES.get(node.op_type) if is_standard(node) else None
+    rule = operator_facts(node).cost
     moved = traffic(node, sizes.nbytes)
     if rule is None or moved is None:
         return None
@@ -180,7 +129,7 @@ def cost_of_case(case: Case, arrays: Mapping[str, Any] | None = None) -> Cost | 
         >>> cost_of_case(Case.of("Gemm", (2, 3), (3, 4)))
         Cost(flops=48, read_bytes=72, written_bytes=32, special=0, comparisons=0)
     """
-    if case.domain or case.op_type not in RULES:
+    if row_of(case.operator).cost is None:
         return None
     network = case.network()
     estimate = cost(network.nodes[0], KnownSizes(network, arrays))

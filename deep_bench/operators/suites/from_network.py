@@ -21,8 +21,8 @@ from deep_bench.graph.network import tensor_spec
 from deep_bench.graph.node import as_array, is_standard, subgraphs
 from deep_bench.operators.argument import Argument
 from deep_bench.operators.case import Case, label_of
-from deep_bench.operators.case_schema import input_names, spelled
-from deep_bench.operators.draws_table import draw_of, is_setting
+from deep_bench.operators.case_schema import input_names, row_of, spelled
+from deep_bench.operators.draws import draw_of
 from deep_bench.operators.suites.suite import Suite
 from deep_bench.tensor import TensorSpec, is_float
 
@@ -247,7 +247,7 @@ def _argument(operator: str, name: str, value: ir.Value, values: Values) -> Argu
     constant = as_array(value)
     if constant is not None and _is_constant(operator, name, constant):
         return Argument.constant(constant, name)
-    if is_setting(operator, name):
+    if name in row_of(operator).constants:
         contents = constant if constant is not None else values.contents(value)
         if contents is None:
             raise _LeftOut(f"its {name} is not known{values.failure}")
@@ -262,7 +262,7 @@ def _argument(operator: str, name: str, value: ir.Value, values: Values) -> Argu
 
 def _is_constant(operator: str, name: str, array: np.ndarray) -> bool:
     """Whether a constant is part of the problem; otherwise it is a parameter, and drawn."""
-    if is_setting(operator, name) or array.size <= 1 or name.endswith("zero_point"):
+    if name in row_of(operator).constants or array.size <= 1 or name.endswith("zero_point"):
         return True
     if is_float(array.dtype) or array.dtype.kind == "c" or (operator == "QLinearConv" and name == "B"):
         return False

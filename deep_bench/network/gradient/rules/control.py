@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from deep_bench.graph.node import outer_values, subgraphs
+from deep_bench.graph.node import operator_facts, outer_values, subgraphs
 from deep_bench.network.gradient.rules._subgraphs import (
     Scanned,
     Type,
@@ -213,9 +213,6 @@ def _gradients_by_value(at, loop, last, extra_pairs):
     return summed([*pairs, *((at.node.inputs[place], g) for place, g in extra_pairs)])
 
 
-_RANDOM = frozenset("RandomNormal RandomUniform RandomNormalLike RandomUniformLike Bernoulli Multinomial".split())  # noqa: SIM905
-
-
 class Repeated:
     """A ``Scan`` or ``Loop`` on the way back.
 
@@ -366,7 +363,7 @@ def refuse_random(at: Site, graph: ir.Graph) -> None:
     """Raise where a graph would draw other numbers when it is computed again."""
     for node in graph.all_nodes():
         training = node.op_type == "Dropout" and len(node.inputs) > 2 and node.inputs[2] is not None
-        if training or node.op_type in _RANDOM:
+        if training or operator_facts(node).random:
             raise at.refusal(f"its graph draws random numbers ({node.op_type}), and computed again it would draw others")
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 import numpy as np
 
-from deep_bench.operators.cost.model import Shape, Unknown, Work
-
-__all__ = ["Attention", "LinearAttention", "RotaryEmbedding"]
+from deep_bench.facts.row import OperatorFacts
+from deep_bench.facts.rules import ShapedCase, at, below, lengths, named, powers, products, shape_at
+from deep_bench.facts.work import Shape, Unknown, Work
 
 
 def _heads(x: Shape, count: int | None) -> Shape:
@@ -121,3 +121,37 @@ def LinearAttention(
     if update_rule.endswith("delta"):
         work += Work(flops=2 * state + 2 * width) * (steps * kv_num_heads)
     return work
+
+
+def _per_head(case: ShapedCase) -> str:
+    return f"scaled:{max(1, named(case, 'key').shape[-1] // case.attributes.get('kv_num_heads', 1))}"
+
+
+def _batch(case: ShapedCase) -> dict[str, int] | None:
+    """Samples lie in the queries, keys and values, where there is nothing else."""
+    query, key, value = (at(case, i) for i in range(3))
+    optional_arguments = case.arguments[3:]
+    if any(a is not None for a in optional_arguments) or query is None or key is None or value is None:
+        return None
+    return {a.spec.name: 0 for a in (query, key, value)}
+
+
+OPERATORS: Mapping[str, OperatorFacts] = {
+    "Attention": OperatorFacts(
+        cost=Attention,
+        float32_body=True,
+        draws={"attn_mask": "attention_mask", "nonpad_kv_seqlen": lengths("K", -2)},
+        growth=products(lambda case: shape_at(case, 0)[-1]),
+        row_axes=_batch,
+    ),
+    "LinearAttention": OperatorFacts(
+        cost=LinearAttention,
+        draws={"beta": "between:0:1", "decay": "between:-1:0", "key": _per_head},
+        growth=powers(lambda case: 2 * shape_at(case, 0)[1] + 2),
+    ),
+    "RotaryEmbedding": OperatorFacts(
+        cost=RotaryEmbedding,
+        draws={"cos_cache": "between:-1:1", "position_ids": below("cos_cache", 0), "sin_cache": "between:-1:1"},
+    ),
+}
+"""The rows, by operator."""

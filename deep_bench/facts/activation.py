@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
+from typing import Any
 
-from deep_bench.operators.cost.model import Shape, Work
+import numpy as np
 
-__all__ = [
-    "Celu",
-    "Elu",
-    "Gelu",
-    "HardSigmoid",
-    "HardSwish",
-    "Hardmax",
-    "LeakyRelu",
-    "LogSoftmax",
-    "Mish",
-    "PRelu",
-    "Relu",
-    "Selu",
-    "Shrink",
-    "Sigmoid",
-    "Softmax",
-    "Softplus",
-    "Softsign",
-    "SwiGLU",
-    "Swish",
-    "ThresholdedRelu",
-]
+from deep_bench.facts.row import OperatorFacts
+from deep_bench.facts.rules import aligned, off_axis, passing, products, single, single_result, summing
+from deep_bench.facts.work import Shape, Work
 
 
 def Relu(x: Shape) -> Work:
@@ -137,3 +121,36 @@ def LogSoftmax(x: Shape, *, axis: int = -1) -> Work:
 def Hardmax(x: Shape) -> Work:
     """1 at the first maximum along an axis, else 0. Source: ONNX Hardmax, opset 13."""
     return Work(comparisons=1) * prod(x)
+
+
+def _exponential(inputs: Sequence[Any], settings: Mapping[str, Any], y: np.ndarray) -> Any:
+    """ONNX defines these by ``exp(x) - 1`` or ``log(exp(x) + 1)``: where these are small, so are their last digits."""
+    scale = max(abs(float(settings.get("alpha", 1.75))), 1.0)
+    return np.where(np.abs(y) < scale, scale, 0.0)
+
+
+_ALIGNED = OperatorFacts(growth=passing, row_axes=aligned)
+
+OPERATORS: Mapping[str, OperatorFacts] = {
+    "Celu": replace(_ALIGNED, cost=Celu, allowance=_exponential, defines_special=True),
+    "Elu": replace(_ALIGNED, cost=Elu, allowance=_exponential, by_sample=single_result, defines_special=True),
+    "Gelu": replace(_ALIGNED, cost=Gelu, choices={"approximate": "none tanh"}, by_sample=single_result),
+    "HardSigmoid": replace(_ALIGNED, cost=HardSigmoid, allowance=1.0, by_sample=single_result),
+    "HardSwish": replace(_ALIGNED, cost=HardSwish, by_sample=single_result),
+    "Hardmax": OperatorFacts(cost=Hardmax, stepped=True, growth=passing, row_axes=off_axis),
+    "LeakyRelu": replace(_ALIGNED, cost=LeakyRelu, by_sample=single_result, defines_special=True),
+    "LogSoftmax": OperatorFacts(cost=LogSoftmax, growth=summing, row_axes=off_axis, defines_special=True),
+    "Mish": replace(_ALIGNED, cost=Mish, allowance=_exponential),
+    "PRelu": OperatorFacts(cost=PRelu, learnt=(1,), roles={1: "slope"}, growth=products(single), row_axes=aligned),
+    "Relu": replace(_ALIGNED, cost=Relu, index_arithmetic=True, by_sample=single_result, defines_special=True),
+    "Selu": replace(_ALIGNED, cost=Selu, allowance=_exponential, defines_special=True),
+    "Shrink": OperatorFacts(cost=Shrink),
+    "Sigmoid": replace(_ALIGNED, cost=Sigmoid, allowance=1.0, by_sample=single_result, defines_special=True),
+    "Softmax": OperatorFacts(cost=Softmax, allowance=1.0, growth=passing, row_axes=off_axis, defines_special=True),
+    "Softplus": replace(_ALIGNED, cost=Softplus, allowance=_exponential, defines_special=True),
+    "Softsign": replace(_ALIGNED, cost=Softsign, allowance=1.0),
+    "SwiGLU": OperatorFacts(cost=SwiGLU),
+    "Swish": replace(_ALIGNED, cost=Swish),
+    "ThresholdedRelu": replace(_ALIGNED, cost=ThresholdedRelu),
+}
+"""The rows, by operator."""

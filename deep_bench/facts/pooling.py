@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
-from deep_bench.operators.cost.model import Shape, Unknown, Work
-
-__all__ = [
-    "AveragePool",
-    "GlobalAveragePool",
-    "GlobalLpPool",
-    "GlobalMaxPool",
-    "LpPool",
-    "MaxPool",
-    "MaxRoiPool",
-    "MaxUnpool",
-]
+from deep_bench.facts.row import OperatorFacts
+from deep_bench.facts.rules import AUTO_PAD, ShapedCase, first, named, order, passing, powers, single_result, summing
+from deep_bench.facts.work import Shape, Unknown, Work
 
 
 def MaxPool(*, y: Shape, kernel_shape: Sequence[int]) -> Work:
@@ -69,3 +61,32 @@ def MaxUnpool() -> Work:
 def MaxRoiPool() -> Work:
     """How many elements a region has depends on the contents of ``rois``: unknown. Source: ONNX MaxRoiPool, opset 22."""
     raise Unknown
+
+
+def _unpooled(case: ShapedCase) -> str:
+    """Places in the tensor that was pooled, as the attributes imply its size."""
+    batch, channels, *sizes = named(case, "X").shape
+    rank = len(sizes)
+    strides, pads = case.attributes.get("strides", (1,) * rank), case.attributes.get("pads", (0,) * (2 * rank))
+    kernel = case.attributes["kernel_shape"]
+    pooled = ((sizes[i] - 1) * strides[i] + kernel[i] - pads[i] - pads[i + rank] for i in range(rank))
+    return f"distinct_places:{batch * channels * prod(pooled)}"
+
+
+_POOL = OperatorFacts(row_axes=first, windowed=True)
+
+OPERATORS: Mapping[str, OperatorFacts] = {
+    "AveragePool": replace(
+        _POOL, cost=AveragePool, choices=AUTO_PAD, growth=summing, by_sample=single_result, defines_special=True
+    ),
+    "GlobalAveragePool": replace(
+        _POOL, cost=GlobalAveragePool, growth=summing, by_sample=single_result, defines_special=True
+    ),
+    "GlobalLpPool": replace(_POOL, cost=GlobalLpPool, growth=powers(order)),
+    "GlobalMaxPool": replace(_POOL, cost=GlobalMaxPool, growth=passing, by_sample=single_result, defines_special=True),
+    "LpPool": replace(_POOL, cost=LpPool, choices=AUTO_PAD, growth=powers(order), by_sample=single_result),
+    "MaxPool": replace(_POOL, cost=MaxPool, choices=AUTO_PAD, growth=passing, by_sample=single_result, defines_special=True),
+    "MaxRoiPool": OperatorFacts(cost=MaxRoiPool),
+    "MaxUnpool": OperatorFacts(cost=MaxUnpool, settings=(1, 2), constants=("output_shape",), draws={"I": _unpooled}),
+}
+"""The rows, by operator."""

@@ -2,63 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 
-from deep_bench.operators.cost.model import Shape, Work
-
-__all__ = [
-    "Abs",
-    "Acos",
-    "Acosh",
-    "Add",
-    "And",
-    "Asin",
-    "Asinh",
-    "Atan",
-    "Atanh",
-    "BitShift",
-    "BitwiseAnd",
-    "BitwiseNot",
-    "BitwiseOr",
-    "BitwiseXor",
-    "Ceil",
-    "Clip",
-    "Cos",
-    "Cosh",
-    "Div",
-    "Equal",
-    "Erf",
-    "Exp",
-    "Floor",
-    "Greater",
-    "GreaterOrEqual",
-    "IsInf",
-    "IsNaN",
-    "Less",
-    "LessOrEqual",
-    "Log",
-    "Max",
-    "Mean",
-    "Min",
-    "Mod",
-    "Mul",
-    "Neg",
-    "Not",
-    "Or",
-    "Pow",
-    "Reciprocal",
-    "Round",
-    "Sign",
-    "Sin",
-    "Sinh",
-    "Sqrt",
-    "Sub",
-    "Sum",
-    "Tan",
-    "Tanh",
-    "Where",
-    "Xor",
-]
+from deep_bench.facts.row import OperatorFacts
+from deep_bench.facts.rules import (
+    ShapedCase,
+    aligned,
+    exponential,
+    named,
+    passing,
+    powers,
+    products,
+    single,
+    single_result,
+    summing,
+)
+from deep_bench.facts.work import Shape, Work
+from deep_bench.tensor import is_integer
 
 
 def Add(*, y: Shape) -> Work:
@@ -314,3 +276,87 @@ def BitwiseNot() -> Work:
 def BitShift() -> Work:
     """A shift of bits: nothing. Source: ONNX BitShift, opset 28."""
     return Work()
+
+
+def _shift(case: ShapedCase) -> str:
+    return f"below:{8 * named(case, 'Y').dtype.itemsize}"
+
+
+def _divisor(case: ShapedCase) -> str:
+    return "nonzero" if is_integer(named(case, "B").dtype) else "normal"
+
+
+def _base(case: ShapedCase) -> str:
+    return "normal" if is_integer(named(case, "X").dtype) else "domain:0:inf"
+
+
+def _exponent(case: ShapedCase) -> str:
+    return "below:4" if is_integer(named(case, "Y").dtype) else "between:-2:2"
+
+
+_ALIGNED = OperatorFacts(row_axes=aligned)
+
+OPERATORS: Mapping[str, OperatorFacts] = {
+    "Abs": replace(_ALIGNED, cost=Abs, index_arithmetic=True, growth=passing, defines_special=True),
+    "Acos": replace(_ALIGNED, cost=Acos, draws={"input": "domain:-1:1"}),
+    "Acosh": replace(_ALIGNED, cost=Acosh, draws={"input": "domain:1:inf"}),
+    "Add": replace(_ALIGNED, cost=Add, index_arithmetic=True, growth=summing, defines_special=True, commutative=True),
+    "And": replace(_ALIGNED, cost=And, index_arithmetic=True, commutative=True),
+    "Asin": replace(_ALIGNED, cost=Asin, draws={"input": "domain:-1:1"}),
+    "Asinh": replace(_ALIGNED, cost=Asinh),
+    "Atan": replace(_ALIGNED, cost=Atan),
+    "Atanh": replace(_ALIGNED, cost=Atanh, draws={"input": "domain:-0.99:0.99"}),
+    "BitShift": OperatorFacts(cost=BitShift, choices={"direction": "LEFT RIGHT"}, draws={"Y": _shift}),
+    "BitwiseAnd": replace(_ALIGNED, cost=BitwiseAnd),
+    "BitwiseNot": OperatorFacts(cost=BitwiseNot),
+    "BitwiseOr": replace(_ALIGNED, cost=BitwiseOr),
+    "BitwiseXor": replace(_ALIGNED, cost=BitwiseXor),
+    "Ceil": replace(_ALIGNED, cost=Ceil, index_arithmetic=True, stepped=True, growth=passing, defines_special=True),
+    "Clip": OperatorFacts(cost=Clip, initializer_settings=(1, 2), index_arithmetic=True, growth=passing),
+    "Cos": replace(_ALIGNED, cost=Cos, allowance=1.0, defines_special=True),
+    "Cosh": replace(_ALIGNED, cost=Cosh, growth=exponential),
+    "Div": replace(
+        _ALIGNED, cost=Div, index_arithmetic=True, draws={"B": _divisor}, growth=products(single), defines_special=True
+    ),
+    "Equal": replace(_ALIGNED, cost=Equal, index_arithmetic=True, growth=passing, commutative=True),
+    "Erf": replace(_ALIGNED, cost=Erf, allowance=1.0, growth=passing, by_sample=single_result, defines_special=True),
+    "Exp": replace(_ALIGNED, cost=Exp, index_arithmetic=True, growth=exponential, defines_special=True),
+    "Floor": replace(_ALIGNED, cost=Floor, index_arithmetic=True, stepped=True, growth=passing, defines_special=True),
+    "Greater": replace(_ALIGNED, cost=Greater, index_arithmetic=True, growth=passing),
+    "GreaterOrEqual": replace(_ALIGNED, cost=GreaterOrEqual, index_arithmetic=True, growth=passing),
+    "IsInf": replace(_ALIGNED, cost=IsInf, growth=passing, defines_special=True),
+    "IsNaN": replace(_ALIGNED, cost=IsNaN, growth=passing, defines_special=True),
+    "Less": replace(_ALIGNED, cost=Less, index_arithmetic=True, growth=passing),
+    "LessOrEqual": replace(_ALIGNED, cost=LessOrEqual, index_arithmetic=True, growth=passing),
+    "Log": replace(
+        _ALIGNED, cost=Log, index_arithmetic=True, draws={"input": "domain:0:inf"}, growth=passing, defines_special=True
+    ),
+    "Max": replace(_ALIGNED, cost=Max, index_arithmetic=True, growth=passing, defines_special=True, commutative=True),
+    "Mean": replace(_ALIGNED, cost=Mean, index_arithmetic=True, growth=summing, defines_special=True, commutative=True),
+    "Min": replace(_ALIGNED, cost=Min, index_arithmetic=True, growth=passing, defines_special=True, commutative=True),
+    "Mod": replace(_ALIGNED, cost=Mod, index_arithmetic=True, stepped=True, draws={"B": _divisor}),
+    "Mul": replace(
+        _ALIGNED, cost=Mul, index_arithmetic=True, growth=products(single), defines_special=True, commutative=True
+    ),
+    "Neg": replace(_ALIGNED, cost=Neg, index_arithmetic=True, growth=passing, defines_special=True),
+    "Not": replace(_ALIGNED, cost=Not, index_arithmetic=True),
+    "Or": replace(_ALIGNED, cost=Or, index_arithmetic=True, commutative=True),
+    "Pow": replace(
+        _ALIGNED, cost=Pow, index_arithmetic=True, draws={"X": _base, "Y": _exponent}, growth=powers(lambda _: 4)
+    ),
+    "Reciprocal": replace(_ALIGNED, cost=Reciprocal, index_arithmetic=True, defines_special=True),
+    "Round": replace(_ALIGNED, cost=Round, index_arithmetic=True, stepped=True, growth=passing, defines_special=True),
+    "Sign": replace(_ALIGNED, cost=Sign, index_arithmetic=True, stepped=True, growth=passing),
+    "Sin": replace(_ALIGNED, cost=Sin, allowance=1.0, defines_special=True),
+    "Sinh": replace(_ALIGNED, cost=Sinh, growth=exponential),
+    "Sqrt": replace(
+        _ALIGNED, cost=Sqrt, index_arithmetic=True, draws={"X": "domain:0:inf"}, growth=passing, defines_special=True
+    ),
+    "Sub": replace(_ALIGNED, cost=Sub, index_arithmetic=True, growth=summing, defines_special=True),
+    "Sum": replace(_ALIGNED, cost=Sum, index_arithmetic=True, growth=summing, defines_special=True, commutative=True),
+    "Tan": replace(_ALIGNED, cost=Tan),
+    "Tanh": replace(_ALIGNED, cost=Tanh, allowance=1.0, growth=passing, by_sample=single_result, defines_special=True),
+    "Where": replace(_ALIGNED, cost=Where, index_arithmetic=True, growth=passing, defines_special=True),
+    "Xor": replace(_ALIGNED, cost=Xor, index_arithmetic=True, commutative=True),
+}
+"""The rows, by operator."""

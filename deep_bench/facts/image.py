@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil, prod
 
 import numpy as np
 
-from deep_bench.operators.cost.model import Shape, Unknown, Work
-
-__all__ = ["AffineGrid", "GridSample", "ImageDecoder", "NonMaxSuppression", "Resize", "RoiAlign"]
+from deep_bench.facts.row import OperatorFacts
+from deep_bench.facts.rules import ShapedCase, below, named, several
+from deep_bench.facts.work import Shape, Unknown, Work
 
 
 def Resize(
@@ -107,3 +107,53 @@ def NonMaxSuppression() -> Work:
 def ImageDecoder() -> Work:
     """The arithmetic is that of the file's format: unknown. Source: ONNX ImageDecoder, opset 20."""
     raise Unknown
+
+
+def _rois(case: ShapedCase) -> str:
+    height, width = named(case, "X").shape[-2:]
+    scale = case.attributes.get("spatial_scale", 1.0)
+    return f"boxes:{width / scale}:{height / scale}"
+
+
+OPERATORS: Mapping[str, OperatorFacts] = {
+    "AffineGrid": OperatorFacts(cost=AffineGrid, settings=(1,), constants=("size",), interpolates=True),
+    "GridSample": OperatorFacts(
+        cost=GridSample,
+        choices={"mode": "cubic linear nearest", "padding_mode": "border reflection zeros"},
+        draws={"grid": "between:-1.2:1.2"},
+        row_axes=several(0, 1),
+        interpolates=True,
+    ),
+    "ImageDecoder": OperatorFacts(cost=ImageDecoder),
+    "NonMaxSuppression": OperatorFacts(
+        cost=NonMaxSuppression,
+        settings=(2,),
+        constants=("max_output_boxes_per_class", "iou_threshold", "score_threshold"),
+        draws={"boxes": "boxes:1:1", "scores": "between:0:1"},
+    ),
+    "Resize": OperatorFacts(
+        cost=Resize,
+        settings=(1, 2, 3),
+        constants=("roi", "scales", "sizes"),
+        initializer_settings=(1, 2),
+        choices={
+            "coordinate_transformation_mode": (
+                "align_corners asymmetric half_pixel half_pixel_symmetric pytorch_half_pixel tf_crop_and_resize"
+            ),
+            "keep_aspect_ratio_policy": "not_larger not_smaller stretch",
+            "mode": "cubic linear nearest",
+            "nearest_mode": "ceil floor round_prefer_ceil round_prefer_floor",
+        },
+        interpolates=True,
+        grows=True,
+    ),
+    "RoiAlign": OperatorFacts(
+        cost=RoiAlign,
+        settings=(2,),
+        choices={"coordinate_transformation_mode": "half_pixel output_half_pixel", "mode": "avg max"},
+        draws={"batch_indices": below("X", 0), "rois": _rois},
+        interpolates=True,
+    ),
+    "Upsample": OperatorFacts(settings=(1,), initializer_settings=(1,), interpolates=True),
+}
+"""The rows, by operator."""

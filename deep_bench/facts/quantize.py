@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 
-from deep_bench.operators.cost.convolution import Conv
-from deep_bench.operators.cost.linear import MatMul
-from deep_bench.operators.cost.model import Shape, Work, broadcast
-
-__all__ = ["DequantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", "QuantizeLinear"]
+from deep_bench.facts.convolution import Conv
+from deep_bench.facts.linear import MatMul
+from deep_bench.facts.row import OperatorFacts
+from deep_bench.facts.rules import AUTO_PAD, codes
+from deep_bench.facts.work import Shape, Work, broadcast
 
 
 def QuantizeLinear(x: Shape, scale: Shape, zero_point: Shape | None = None) -> Work:
@@ -65,3 +66,40 @@ def QLinearConv(
     """
     shifts = Work(flops=prod(x) + prod(w) + 2 * prod(w_scale))
     return Conv(x, w, b, y=y) + shifts + Work(flops=2, comparisons=2) * prod(y)
+
+
+OPERATORS: Mapping[str, OperatorFacts] = {
+    "DequantizeLinear": OperatorFacts(
+        cost=DequantizeLinear,
+        settings=(2,),
+        states_type=True,
+        draws={"x_scale": "scale", **codes("x", "x_zero_point")},
+        accumulates_wide=True,
+    ),
+    "DynamicQuantizeLinear": OperatorFacts(cost=DynamicQuantizeLinear),
+    "QLinearConv": OperatorFacts(
+        cost=QLinearConv,
+        settings=(2, 5, 7),
+        choices=AUTO_PAD,
+        draws={
+            "B": "between:-1000:1000",
+            **dict.fromkeys(("x_scale", "w_scale", "y_scale"), "scale"),
+            **codes("x", "w", "x_zero_point", "w_zero_point", "y_zero_point"),
+        },
+        accumulates_wide=True,
+        windowed=True,
+    ),
+    "QLinearMatMul": OperatorFacts(
+        cost=QLinearMatMul,
+        settings=(2, 5, 7),
+        draws={
+            **dict.fromkeys(("a_scale", "b_scale", "y_scale"), "scale"),
+            **codes("a", "b", "a_zero_point", "b_zero_point", "y_zero_point"),
+        },
+        accumulates_wide=True,
+    ),
+    "QuantizeLinear": OperatorFacts(
+        cost=QuantizeLinear, settings=(2,), states_type=True, draws={"y_scale": "scale", **codes("y_zero_point")}
+    ),
+}
+"""The rows, by operator."""

@@ -5,12 +5,13 @@ A sequence counts at its full length, also where ``sequence_lens`` says that its
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
-from deep_bench.operators.cost.model import Shape, Unknown, Work
-
-__all__ = ["GRU", "LSTM", "RNN"]
+from deep_bench.facts.row import OperatorFacts
+from deep_bench.facts.rules import DrawRule, ShapedCase, named
+from deep_bench.facts.work import Shape, Unknown, Work
 
 _ACTIVATIONS = {
     "affine": Work(flops=2),
@@ -110,3 +111,30 @@ def LSTM(
     biases = Work() if b is None else Work(flops=4 * states + prod(b) // 2)
     peepholes = Work() if p is None else Work(flops=2 * gates)
     return products + biases + (f * gates + g + h + peepholes + Work(flops=4 + bool(input_forget))) * states
+
+
+def _steps(case: ShapedCase) -> str:
+    return f"lengths:{named(case, 'X').shape[1 if case.attributes.get('layout', 0) else 0]}"
+
+
+def _by_fan_in(name: str) -> DrawRule:
+    return lambda case: f"scaled:{named(case, name).shape[-1]}"
+
+
+_DRAWS: Mapping[str, DrawRule] = {"W": _by_fan_in("W"), "R": _by_fan_in("R"), "sequence_lens": _steps}
+
+_CELL = OperatorFacts(
+    choices={"direction": "bidirectional forward reverse"},
+    learnt=(1, 2, 3),
+    roles={1: "recurrent", 2: "recurrent", 3: "recurrent", 5: "state"},
+    allowance=1.0,
+    draws=_DRAWS,
+)
+
+
+OPERATORS: Mapping[str, OperatorFacts] = {
+    "GRU": replace(_CELL, cost=GRU),
+    "LSTM": replace(_CELL, cost=LSTM, roles={**_CELL.roles, 6: "state", 7: "recurrent"}),
+    "RNN": replace(_CELL, cost=RNN),
+}
+"""The rows, by operator."""

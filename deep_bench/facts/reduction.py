@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 
-from deep_bench.operators.cost.model import Shape, Work
-
-__all__ = [
-    "ArgMax",
-    "ArgMin",
-    "CumProd",
-    "CumSum",
-    "ReduceL1",
-    "ReduceL2",
-    "ReduceLogSum",
-    "ReduceLogSumExp",
-    "ReduceMax",
-    "ReduceMean",
-    "ReduceMin",
-    "ReduceProd",
-    "ReduceSum",
-    "ReduceSumSquare",
-    "TopK",
-    "Unique",
-]
+from deep_bench.facts.row import OperatorFacts
+from deep_bench.facts.rules import ShapedCase, all_elements, at, exponential, off_axis, passing, powers, products, summing
+from deep_bench.facts.work import Shape, Work
 
 
 def ReduceSum(x: Shape, axes: Shape | None = None, *, noop_with_empty_axes: int = 0) -> Work:
@@ -98,11 +83,6 @@ def TopK(x: Shape) -> Work:
     return Work(comparisons=prod(x))
 
 
-def Unique(x: Shape) -> Work:
-    """A comparison for each element at least; how many more depends on the method. Source: ONNX Unique, opset 11."""
-    return Work(comparisons=prod(x))
-
-
 def CumSum(x: Shape) -> Work:
     """An addition for each element. Source: ONNX CumSum, opset 14."""
     return Work(flops=prod(x))
@@ -111,3 +91,37 @@ def CumSum(x: Shape) -> Work:
 def CumProd(x: Shape) -> Work:
     """A multiplication for each element. Source: ONNX CumProd, opset 26."""
     return Work(flops=prod(x))
+
+
+def _unreduced_axis(case: ShapedCase) -> dict[str, int] | None:
+    """The data has the samples, unless it is reduced along the first axis, or along axes that only a run shows."""
+    data, axes = at(case, 0), at(case, 1)
+    if data is None or axes is None or axes.value is None or not data.shape or not axes.value.size:
+        return None
+    return None if 0 in [int(axis) % len(data.shape) for axis in axes.value] else {data.spec.name: 0}
+
+
+_REDUCED = OperatorFacts(settings=(1,), constants=("axes",), row_axes=_unreduced_axis)
+
+OPERATORS: Mapping[str, OperatorFacts] = {
+    "ArgMax": OperatorFacts(cost=ArgMax, growth=passing),
+    "ArgMin": OperatorFacts(cost=ArgMin, growth=passing),
+    "CumProd": OperatorFacts(cost=CumProd, constants=("axis",), growth=powers(all_elements)),
+    "CumSum": OperatorFacts(
+        cost=CumSum, settings=(1,), constants=("axis",), index_arithmetic=True, growth=summing, defines_special=True
+    ),
+    "ReduceL1": replace(_REDUCED, cost=ReduceL1, growth=summing, defines_special=True),
+    "ReduceL2": replace(_REDUCED, cost=ReduceL2, growth=products(all_elements), defines_special=True),
+    "ReduceLogSum": replace(_REDUCED, cost=ReduceLogSum, draws={"data": "domain:0:inf"}, growth=summing),
+    "ReduceLogSumExp": replace(_REDUCED, cost=ReduceLogSumExp, growth=exponential),
+    "ReduceMax": replace(_REDUCED, cost=ReduceMax, index_arithmetic=True, growth=passing, defines_special=True),
+    "ReduceMean": replace(_REDUCED, cost=ReduceMean, index_arithmetic=True, growth=summing, defines_special=True),
+    "ReduceMin": replace(_REDUCED, cost=ReduceMin, index_arithmetic=True, growth=passing, defines_special=True),
+    "ReduceProd": replace(
+        _REDUCED, cost=ReduceProd, index_arithmetic=True, growth=powers(all_elements), defines_special=True
+    ),
+    "ReduceSum": replace(_REDUCED, cost=ReduceSum, index_arithmetic=True, growth=summing, defines_special=True),
+    "ReduceSumSquare": replace(_REDUCED, cost=ReduceSumSquare, growth=products(all_elements), defines_special=True),
+    "TopK": OperatorFacts(cost=TopK, settings=(1,), constants=("K",), growth=passing, row_axes=off_axis),
+}
+"""The rows, by operator."""

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 
-from deep_bench.operators.cost.model import Shape, Unknown, Work
-
-__all__ = [
-    "Bernoulli",
-    "BlackmanWindow",
-    "HammingWindow",
-    "HannWindow",
-    "MelWeightMatrix",
-    "Multinomial",
-    "RandomNormal",
-    "RandomNormalLike",
-    "RandomUniform",
-    "RandomUniformLike",
-    "Range",
-]
+from deep_bench.facts.row import OperatorFacts
+from deep_bench.facts.work import Shape, Unknown, Work
 
 
 def Range(*, y: Shape) -> Work:
@@ -78,3 +66,26 @@ def Bernoulli() -> Work:
 def Multinomial() -> Work:
     """The standard does not say how numbers are drawn: unknown. Source: ONNX Multinomial, opset 22."""
     raise Unknown
+
+
+OPERATORS: Mapping[str, OperatorFacts] = {
+    "Bernoulli": OperatorFacts(cost=Bernoulli, random=True, draws={"input": "between:0:1"}),
+    "BlackmanWindow": OperatorFacts(cost=BlackmanWindow, constants=("size",)),
+    "Constant": OperatorFacts(cost=Work, traffic="none", index_arithmetic=True, states_type=True),
+    "ConstantOfShape": OperatorFacts(cost=Work, settings=(0,), constants=("input",), index_arithmetic=True, grows=True),
+    "EyeLike": OperatorFacts(cost=Work, settings=(0,), grows=True),
+    "HammingWindow": OperatorFacts(cost=HammingWindow, constants=("size",)),
+    "HannWindow": OperatorFacts(cost=HannWindow, constants=("size",)),
+    "MelWeightMatrix": OperatorFacts(
+        cost=MelWeightMatrix, constants=("num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz")
+    ),
+    "Multinomial": OperatorFacts(cost=Multinomial, random=True),
+    "RandomNormal": OperatorFacts(cost=RandomNormal, random=True),
+    "RandomNormalLike": OperatorFacts(cost=RandomNormalLike, settings=(0,), random=True),
+    "RandomUniform": OperatorFacts(cost=RandomUniform, random=True),
+    "RandomUniformLike": OperatorFacts(cost=RandomUniformLike, settings=(0,), random=True),
+    "Range": OperatorFacts(
+        cost=Range, constants=("start", "limit", "delta"), initializer_settings=(0, 1, 2), index_arithmetic=True, grows=True
+    ),
+}
+"""The rows, by operator."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import log2, prod
 
 import numpy as np
 
-from deep_bench.operators.cost.model import Shape, Unknown, Work
-
-__all__ = ["DFT", "STFT"]
+from deep_bench.facts.row import OperatorFacts
+from deep_bench.facts.work import Shape, Unknown, Work
 
 Values = Sequence[np.ndarray | None]
 
@@ -68,3 +67,10 @@ def STFT(
         n = signal[1] if window is None else window[0]
     frames, parts = prod(y[:2]), signal[2] if len(signal) > 2 else 1
     return _transforms(frames, n, real=parts == 1) + Work(flops=(window is not None) * frames * n * parts)
+
+
+OPERATORS: Mapping[str, OperatorFacts] = {
+    "DFT": OperatorFacts(cost=DFT, settings=(1, 2), constants=("dft_length", "axis")),
+    "STFT": OperatorFacts(cost=STFT, settings=(1, 3), constants=("frame_step", "frame_length")),
+}
+"""The rows, by operator."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
+from typing import Any
 
 import numpy as np
 
-from deep_bench.operators.cost.model import Shape, Work
-
-__all__ = ["Det", "Einsum", "Gemm", "MatMul", "MatMulInteger"]
+from deep_bench.facts.row import OperatorFacts
+from deep_bench.facts.rules import Growth, ShapedCase, at, codes, elements, powers, products, shape_at
+from deep_bench.facts.weights import Weighed, blocks
+from deep_bench.facts.work import Shape, Work
 
 
 def MatMul(a: Shape, b: Shape, *, y: Shape) -> Work:
@@ -93,3 +96,79 @@ def Det(x: Shape) -> Work:
     """
     n = x[-1]
     return Work(flops=sum(k + 2 * k * k for k in range(1, n)) + max(n - 1, 0)) * prod(x[:-2])
+
+
+def _summed(case: ShapedCase) -> float:
+    return shape_at(case, 0)[0 if case.attributes.get("transA", 0) else 1] + 1
+
+
+def _einsum(case: ShapedCase) -> Growth:
+    shapes = [shape_at(case, i) for i in range(len(case.arguments))]
+    return Growth(float(prod(max(shape, default=1) for shape in shapes)) * elements(case), len(shapes))
+
+
+def _gemm_axes(case: ShapedCase) -> dict[str, int] | None:
+    a, c = at(case, 0), at(case, 2)
+    axes = {a.spec.name: 1 if case.attributes.get("transA", 0) else 0}
+    if c is not None and len(c.shape) == 2 and c.shape[0] != 1:
+        axes[c.spec.name] = 0
+    return axes
+
+
+def _matmul_axes(case: ShapedCase) -> dict[str, int] | None:
+    a, b = at(case, 0), at(case, 1)
+    if len(a.shape) < 2:
+        return None
+    axes = {a.spec.name: 0}
+    if len(b.shape) > 2 and len(b.shape) == len(a.shape) and b.shape[0] != 1:
+        axes[b.spec.name] = 0
+    return axes if len(b.shape) <= len(a.shape) else None
+
+
+def _untransposed(attributes: Mapping[str, Any], _: int) -> bool:
+    return attributes.get("transA", 0) == 0
+
+
+def _matrix(positions: np.ndarray, *, rows_are_in: bool) -> Weighed:
+    if positions.ndim == 1:
+        return blocks(positions.reshape(1, 1, -1))
+    matrices = np.swapaxes(positions, -1, -2) if rows_are_in else positions
+    return blocks(matrices.reshape(-1, *matrices.shape[-2:]))
+
+
+OPERATORS: Mapping[str, OperatorFacts] = {
+    "Det": OperatorFacts(cost=Det, growth=powers(lambda case: shape_at(case, 0)[-1])),
+    "Einsum": OperatorFacts(cost=Einsum, multiplies=True, growth=_einsum),
+    "Gemm": OperatorFacts(
+        cost=Gemm,
+        weights={
+            0: lambda positions, stated: _matrix(positions, rows_are_in=bool(stated.get("transA", 0))),
+            1: lambda positions, stated: _matrix(positions, rows_are_in=not stated.get("transB", 0)),
+        },
+        learnt=(0, 1, 2),
+        adds_bias=True,
+        roles={2: "bias"},
+        multiplies=True,
+        growth=products(_summed),
+        row_axes=_gemm_axes,
+        by_sample=_untransposed,
+        defines_special=True,
+    ),
+    "MatMul": OperatorFacts(
+        cost=MatMul,
+        weights={
+            0: lambda positions, _: _matrix(positions, rows_are_in=False),
+            1: lambda positions, _: _matrix(positions, rows_are_in=True),
+        },
+        learnt=(0, 1),
+        adds_bias=True,
+        multiplies=True,
+        growth=products(lambda case: (shape_at(case, 0) or (1,))[-1]),
+        row_axes=_matmul_axes,
+        defines_special=True,
+    ),
+    "MatMulInteger": OperatorFacts(
+        cost=MatMulInteger, draws=codes("A", "B", "a_zero_point", "b_zero_point"), accumulates_wide=True
+    ),
+}
+"""The rows, by operator."""
