@@ -24,6 +24,7 @@ import onnx_ir as ir
 
 from deep_bench.check.judge import judge
 from deep_bench.check.oracle import establish, narrowed
+from deep_bench.check.subject import InProcessSubject
 from deep_bench.errors import DeepBenchError, InvalidArgument, WorkerDied, WorkerError
 from deep_bench.framework import Adapter
 from deep_bench.graph import Network, attributes, operator_name
@@ -43,7 +44,7 @@ from deep_bench.network.candidate import (
 from deep_bench.network.divergence import ACCUSED
 from deep_bench.network.gradient.pullback import Pullback, pull_back
 from deep_bench.network.problem import NetworkProblem, make_problem, suitable
-from deep_bench.network.suspect import ProcessAdapter, Suspect, as_adapter, as_given, called, code_of, converts, quiet
+from deep_bench.network.suspect import ProcessAdapter, as_adapter, as_given, called, code_of, converts, failing, quiet
 from deep_bench.records.folders import output_folder
 from deep_bench.tensor import is_float
 from deep_bench.variant import Variant
@@ -337,7 +338,8 @@ class Wrong:
             return posed.judged(truth, self.adapter, cast=self._cast).word
         with suitable(network.name):
             truth = establish(network, inputs)
-        return judge(truth, Suspect(self.adapter, network, inputs, cast=self._cast)).word
+        with failing(self.adapter.name):
+            return judge(truth, InProcessSubject(self.adapter, network, inputs, cast=self._cast)).word
 
     def evidence(self, network: Network, inputs: Mapping[str, np.ndarray]) -> Mismatch:
         """What there is to show: for gradients, of the network with its loss."""
@@ -345,9 +347,10 @@ class Wrong:
             posed = weighted(network, inputs)
             truth = posed.truth()
             expected = {n: narrowed(np.asarray(y), truth.formats.get(n)) for n, y in truth.outputs.items()}
-            actual = posed.subject(self.adapter, cast=self._cast).outputs()
+            actual = posed.gradients(self.adapter, cast=self._cast)
             return Mismatch(posed.network, posed.inputs, expected, actual)
-        actual = Suspect(self.adapter, network, inputs, cast=self._cast).outputs()
+        with failing(self.adapter.name):
+            actual = InProcessSubject(self.adapter, network, inputs, cast=self._cast).outputs()
         return Mismatch(network, inputs, Candidate(network, inputs).expected(), actual)
 
     def close(self) -> None:

@@ -17,13 +17,11 @@ import numpy as np
 import onnx_ir as ir
 
 from deep_bench import frameworks
-from deep_bench.check.subject import Arrays, in_float64
 from deep_bench.errors import DeepBenchError, WorkerDied, WorkerError
 from deep_bench.framework import Adapter, Executor, Forms, Mode, map_arrays
 from deep_bench.graph import Network
 from deep_bench.graph.node import attach_kernels
 from deep_bench.network.problem import pickled, unpickled
-from deep_bench.tensor import is_float
 from deep_bench.variant import Variant
 from deep_bench.workers.process import LastingWorker, Worker, failure_text, with_details
 
@@ -81,60 +79,6 @@ def quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         yield
-
-
-class Suspect:
-    """A `deep_bench.check.Subject` that can be asked for the values inside its network.
-
-    Args:
-        adapter: The framework.
-        network: No open dimensions.
-        inputs: Name to array.
-        cast: Whether floats that it returns are brought to the element type that the network declares.
-    """
-
-    def __init__(
-        self, adapter: Adapter[Any], network: Network, inputs: Mapping[str, np.ndarray], *, cast: bool = False
-    ) -> None:
-        self.adapter, self.network, self.inputs = adapter, network, inputs
-        self.cast, self.upgrades = cast, adapter.upgrades
-        with failing(adapter.name):
-            self._executor = adapter.prepare(network)
-
-    def outputs(self) -> Arrays:
-        """Its outputs, computed anew at each call.
-
-        Raises:
-            WorkerError: The framework cannot run the network on these inputs.
-        """
-        with failing(self.adapter.name):
-            return self._called(self._executor, self.network, self.inputs)
-
-    def run(self, network: Network, inputs: Mapping[str, np.ndarray]) -> Arrays:
-        """Prepare another network in the same adapter, and run it."""
-        return self._called(self.adapter.prepare(network), network, inputs)
-
-    def run_precisely(self, network: Network, inputs: Mapping[str, np.ndarray]) -> Arrays:
-        """As `run`, in float64."""
-        return self.run(*in_float64(network, inputs))
-
-    def values(self, names: Sequence[str]) -> Arrays:
-        """Values of the outermost graph, which it is asked for as outputs."""
-        executor = self.adapter.prepare(self.network, outputs=list(names))
-        return self._called(executor, self.network, self.inputs)
-
-    def _called(self, executor: Any, network: Network, inputs: Mapping[str, np.ndarray]) -> Arrays:
-        with np.errstate(all="ignore"):
-            outputs = {name: np.array(y) if isinstance(y, np.ndarray) else y for name, y in executor(inputs).items()}
-        if not self.cast:
-            return outputs
-        declared = {str(v.name): np.dtype(v.dtype.numpy()) for v in network.graph.outputs if v.dtype is not None}
-        return {name: as_float(y, declared[name]) if name in declared else y for name, y in outputs.items()}
-
-
-def as_float(y: Any, form: np.dtype) -> Any:
-    """A float in another floating-point type; anything else as it is."""
-    return y.astype(form) if isinstance(y, np.ndarray) and is_float(form) and is_float(y.dtype) else y
 
 
 class ProcessAdapter(Adapter[np.ndarray]):
