@@ -48,7 +48,7 @@ from deep_bench.network.suspect import ProcessAdapter, as_adapter, as_given, cal
 from deep_bench.records.folders import output_folder
 from deep_bench.tensor import is_float
 from deep_bench.variant import Variant
-from deep_bench.workers.process import LastingWorker, failure_text, with_details
+from deep_bench.workers.process import Worker, failure_text, with_details
 
 __all__ = ["Crashes", "Reduced", "Slower", "Wrong", "reduce"]
 
@@ -303,7 +303,7 @@ class Wrong:
     @property
     def deaths(self) -> int:
         """How many times the framework's process ended."""
-        return self.adapter.deaths if isinstance(self.adapter, ProcessAdapter) else 0
+        return self.adapter.process.deaths if isinstance(self.adapter, ProcessAdapter) else 0
 
     @contextmanager
     def _named(self) -> Iterator[None]:
@@ -394,7 +394,7 @@ class Crashes:
         self.description = f"a failure of {self.system}"
         self.failure = ""
         self._first = ""
-        self._process = LastingWorker(_RUNNER, {"variant": self.system}, self.system, limit=limit)
+        self._process = Worker(_RUNNER, {"variant": self.system}, label=self.system, limit_s=limit, lasting=True)
 
     def __call__(self, network: Network, inputs: Mapping[str, np.ndarray]) -> bool:
         """Run the network in a worker process."""
@@ -460,7 +460,8 @@ class Slower:
         self.system, self.than, self.times, self.as_given = str(on), str(than), times, as_given(on)
         self.description = f"a network that takes {self.system} {times:g} times as long as {self.than}"
         self._processes = {
-            label: LastingWorker(_RUNNER, {"variant": label}, label, limit=limit) for label in (self.system, self.than)
+            label: Worker(_RUNNER, {"variant": label}, label=label, limit_s=limit, lasting=True)
+            for label in (self.system, self.than)
         }
 
     @property

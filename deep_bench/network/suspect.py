@@ -23,7 +23,7 @@ from deep_bench.graph import Network
 from deep_bench.graph.node import attach_kernels
 from deep_bench.network.problem import pickled, unpickled
 from deep_bench.variant import Variant
-from deep_bench.workers.process import LastingWorker, Worker, failure_text, with_details
+from deep_bench.workers.process import Worker, failure_text, with_details
 
 
 def as_adapter(on: str | Variant | Adapter[Any]) -> Adapter[Any]:
@@ -90,6 +90,9 @@ class ProcessAdapter(Adapter[np.ndarray]):
         variant: The framework with its options.
         limit: The most seconds a request may take; then the process is ended. None waits.
 
+    Attributes:
+        process: A lasting worker.
+
     Raises:
         InvalidArgument, UnknownName, FrameworkMissing: As `Variant.create`.
 
@@ -106,7 +109,7 @@ class ProcessAdapter(Adapter[np.ndarray]):
 
     def __init__(self, variant: Variant, *, limit: float | None = None) -> None:
         label = str(variant)
-        self._process = LastingWorker(f"{__name__}:AdapterServer", {"variant": label}, label, limit=limit)
+        self.process = Worker(f"{__name__}:AdapterServer", {"variant": label}, label=label, limit_s=limit, lasting=True)
         self._made = 0
         self._unused: list[int] = []
         try:
@@ -122,7 +125,7 @@ class ProcessAdapter(Adapter[np.ndarray]):
     ) -> ProcessExecutor:
         """Prepare a network there."""
         self._made += 1
-        file = self._process.folder / f"{self._made}.onnx"
+        file = self.process.folder / f"{self._made}.onnx"
         network.without_kernels().save(file)
         arguments = (str(file), network.name, pickled(network), mode, None if outputs is None else list(outputs))
         executor = ProcessExecutor(self, self._made, arguments)
@@ -153,37 +156,27 @@ class ProcessAdapter(Adapter[np.ndarray]):
             WorkerError: It raised anything else.
             WorkerDied: The process ended; the next call starts another.
         """
-        label = self._process.label
+        label = self.process.label
         try:
-            return self._process.call(method, *arguments)
+            return self.process.call(method, *arguments)
         except WorkerDied:
             raise
         except WorkerError as error:
             message = failure_text(error, label)
             raise with_details(WorkerError(message.partition(": ")[2] or message), error) from error
 
-    @property
-    def worker(self) -> Worker:
-        """The process; started if there is none."""
-        return self._process.worker
-
-    @property
-    def deaths(self) -> int:
-        """How many times a process ended."""
-        return self._process.deaths
-
     def forget(self) -> None:
         """Let go there of what was prepared and is used by nobody any more."""
         unused, self._unused[:] = list(self._unused), []
         for number in unused:
-            for file in self._process.folder.glob(f"{number}.onnx*"):
+            for file in self.process.folder.glob(f"{number}.onnx*"):
                 file.unlink()
         if unused:
             self.ask("forget", unused)
 
     def close(self) -> None:
         """End the process, for good."""
-        self._process.close()
+        self.process.close()
 
     def __enter__(self) -> ProcessAdapter:
         return self
@@ -201,14 +194,15 @@ class ProcessExecutor(Executor[np.ndarray]):
         self.device = self._adapter = adapter
         self.inputs, self.output_names, self.parameters = (), (), {}
         self._number, self._arguments = number, arguments
-        self._process: Worker | None = None
+        self._start = 0
 
     def made(self) -> int:
         """Its number there, once it is prepared in the process that runs now."""
         self._adapter.forget()
-        if self._process is not self._adapter.worker:
+        self._adapter.process.start()
+        if self._start != self._adapter.process.starts:
             self._adapter.ask("prepare", self._number, *self._arguments)
-            self._process = self._adapter.worker
+            self._start = self._adapter.process.starts
         return self._number
 
     def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -14,17 +14,10 @@ from deep_bench.check.subject import SubjectCalls
 from deep_bench.check.verdict import Verdict
 from deep_bench.graph import Network
 from deep_bench.records.model import Forms, VerdictRecord
+from deep_bench.workers.fleet import StartedSystems
 
 
-class PreparedSystems(Protocol):
-    """What is asked of the started systems: `deep_bench.workers.fleet.Fleet`, or a part of one."""
-
-    prepared: dict[str, dict[str, Any]]
-
-    def call(self, label: str, method: str, *args: Any, **options: Any) -> Any: ...
-
-
-def fleet_subject(fleet: PreparedSystems, label: str) -> SubjectCalls:
+def fleet_subject(fleet: StartedSystems, label: str) -> SubjectCalls:
     """One system of a fleet as the checker sees it; only it runs while it is asked something.
 
     Its outputs are those of the very call that is timed, computed anew. Of kernels only the names of their nodes are sent:

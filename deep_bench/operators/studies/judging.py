@@ -26,8 +26,8 @@ from deep_bench.operators.studies.system import output_gradients, pulled_back
 from deep_bench.records.model import TrialRecord, VerdictRecord
 from deep_bench.study.judging import fleet_subject, verdict_record
 from deep_bench.study.settings import Checking
-from deep_bench.workers.fleet import Fleet, SystemHandle
-from deep_bench.workers.process import Worker
+from deep_bench.workers.fleet import Fleet
+from deep_bench.workers.process import SystemHandle, Worker
 
 
 class Heat:
