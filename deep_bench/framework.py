@@ -22,7 +22,7 @@ from deep_bench.errors import InvalidArgument, InvalidInput, Stopped, Unsupporte
 from deep_bench.events import Callback, Moment, NodeEvent, NodeProfile
 from deep_bench.fault import KnownFault
 from deep_bench.graph import Network
-from deep_bench.tensor import STRING, TensorSpec, is_float
+from deep_bench.tensor import STRING, TensorSpec, as_float, is_float
 
 A = TypeVar("A")
 """A framework's native array type."""
@@ -296,6 +296,12 @@ def map_arrays(function: Callable[[Any], Any], value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [map_arrays(function, item) for item in value]
     return None if value is None else function(value)
+
+
+def as_declared(network: Network, outputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Outputs with their floats in the element types that a network declares: another precision is judged by its values."""
+    declared = {str(v.name): np.dtype(v.dtype.numpy()) for v in network.graph.outputs if v.dtype is not None}
+    return {name: as_float(y, declared[name]) if name in declared else y for name, y in outputs.items()}
 
 
 def check_inputs(specs: Sequence[TensorSpec], inputs: Mapping[str, Any]) -> dict[str, Any]:

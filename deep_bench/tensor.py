@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import ml_dtypes
 import numpy as np
@@ -87,6 +87,11 @@ def text(array: np.ndarray) -> np.ndarray:
 def is_float(dtype: np.dtype) -> bool:
     """Whether ``dtype`` is a real floating-point type, the narrow ones of ``ml_dtypes`` included."""
     return np.issubdtype(dtype, np.floating) or dtype.type in _NARROW_FLOATS
+
+
+def as_float(value: Any, dtype: np.dtype) -> Any:
+    """An array of one floating-point type in another; anything else as it is."""
+    return value.astype(dtype) if isinstance(value, np.ndarray) and is_float(dtype) and is_float(value.dtype) else value
 
 
 def is_inexact(dtype: np.dtype) -> bool:

@@ -29,7 +29,7 @@ from deep_bench.check.replay import (
     samples_for,
 )
 from deep_bench.check.special import DecisionTrials, impose, nothing_to_compare, open_decisions, recognise
-from deep_bench.check.subject import Subject, named
+from deep_bench.check.subject import Subject, named, run_precisely
 from deep_bench.check.thresholds import (
     END_TO_END_RATIO,
     EXACT_BITS,
@@ -90,7 +90,13 @@ def judge(truth: Truth, subject: Subject, *, norm_wise: Collection[str] = ()) ->
     if not whole.clear and not truth.random and (decisions := open_decisions(truth)):
         whole = _with_decisions(truth, subject, actual, whole, decisions, findings)
     if not whole.clear and not truth.random and not any(n.word != "right" for n in nodes):
-        whole = settle_whole(truth, subject, whole)
+        whole = settle_whole(
+            truth,
+            whole,
+            lambda: named(subject.run(truth.network, truth.inputs), truth.outputs),
+            lambda: run_precisely(subject, truth.network, truth.inputs),
+            besides=", although all nodes alone are right",
+        )
     word, reason = _verdict(truth, nodes, whole, refused)
     worst = sorted(nodes, key=lambda n: -n.deficit)
     listed = [n for n in worst if n.word != "right"] or worst
@@ -368,10 +374,11 @@ def _working_bits(truth: Truth, form: np.dtype) -> int:
 
 def settle_whole(
     truth: Truth,
-    subject: Any,
     whole: EndToEnd,
+    afresh: Callable[[], Mapping[str, np.ndarray]],
+    precisely: Callable[[], Mapping[str, np.ndarray]],
     *,
-    besides: str = ", although all nodes alone are right",
+    besides: str = "",
     precise_oracle: Callable[[], Mapping[str, Any]] | None = None,
 ) -> EndToEnd:
     """Where all nodes alone are right but the outputs are not.
@@ -380,13 +387,14 @@ def settle_whole(
 
     Args:
         truth: Of the network.
-        subject: The system under test.
-        whole: What was said of its outputs: *cannot tell* or *wrong*.
+        whole: What was said of the outputs: *cannot tell* or *wrong*.
+        afresh: Gives the outputs once more, of the network prepared anew.
+        precisely: Gives the outputs in float64.
         besides: What is known already, for the reason.
         precise_oracle: Gives what the network in float64 must give, where that is not the oracle's outputs: constants of
             ``truth.network`` may be rounded to its own precision.
     """
-    again = named(subject.run(truth.network, truth.inputs), truth.outputs)
+    again = afresh()
     fresh = assess_whole(truth, again, truth.outputs, truth.samples)
     if fresh.clear:
         return whole.because(f"{whole.reason}, but not when the network is prepared and run afresh")
@@ -395,7 +403,7 @@ def settle_whole(
     if whole.word == "wrong":
         return whole.because(f"{whole.reason}{besides}")
     try:
-        precise = subject.run_precisely(truth.network, truth.inputs)
+        precise = precisely()
     except Exception:  # a framework says in its own ways that it has no such kernel
         return dataclasses.replace(whole, reason=f"{whole.reason}, and it cannot run in float64 here")
     expected = truth.outputs if precise_oracle is None else precise_oracle()
@@ -586,7 +594,7 @@ def _by_ladder(subject: Any, alone: IsolatedNodes, replayed: NodeReplay, worst: 
 def _precisely(subject: Any, alone: IsolatedNodes, replayed: NodeReplay) -> Mapping[str, np.ndarray] | None:
     """The node's results in float64, if it has any in the same shapes."""
     try:
-        precise: Mapping[str, np.ndarray] = subject.run_precisely(alone.network, alone.inputs)
+        precise = run_precisely(subject, alone.network, alone.inputs)
     except Exception:  # a framework says in its own ways that it has no such kernel
         return None
     return precise if all(n in precise and precise[n].shape == a.shape for n, a in replayed.actual.items()) else None

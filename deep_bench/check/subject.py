@@ -5,15 +5,15 @@ The ladder is the same network in float64, where rounding shrinks and a fault st
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 
 from deep_bench.errors import DeepBenchError
-from deep_bench.framework import Adapter
+from deep_bench.framework import Adapter, Executor, as_declared
 from deep_bench.graph import Network
 from deep_bench.graph.node import as_array, is_standard, schema, subgraphs
 from deep_bench.tensor import is_float
@@ -38,35 +38,43 @@ def named(found: Mapping[str, np.ndarray], names: Iterable[str]) -> Arrays:
 
 
 class Subject(Protocol):
-    """A system under test, prepared with a network and fed with the inputs that it is judged on."""
+    """A system under test, prepared with a network and fed with the inputs that it is judged on.
 
-    upgrades: bool
-    """Whether it runs networks in opset `OPSET` (True), or as the file has them (False)."""
+    `SubjectCalls` is one of two functions, `InProcessSubject` one of an adapter in this process.
+    """
 
-    def outputs(self) -> Mapping[str, np.ndarray]:
-        """Its outputs, computed anew at each call."""
+    @property
+    def upgrades(self) -> bool:
+        """Whether it runs networks in opset `OPSET` (True), or as the file has them (False)."""
         ...
 
-    def run(self, network: Network, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """Prepare another network in the same adapter with the same options, and run it."""
+    @property
+    def outputs(self) -> Callable[[], Mapping[str, np.ndarray]]:
+        """Gives its outputs, computed anew at each call."""
         ...
 
-    def run_precisely(self, network: Network, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """As `run`, with all of float32 and narrower widened to float64.
-
-        Raises:
-            Unsupported: It cannot compute this in float64.
-        """
+    @property
+    def run(self) -> Callable[[Network, Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]:
+        """Prepares another network in the same adapter with the same options, and runs it."""
         ...
+
+
+class SubjectCalls(NamedTuple):
+    """A `Subject` wherever its system lives: what gives its outputs, and what runs another network on other inputs."""
+
+    outputs: Callable[[], Mapping[str, np.ndarray]]
+    run: Callable[[Network, Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]
+    upgrades: bool = True
 
 
 class InProcessSubject:
-    """An adapter in this process.
+    """A `Subject`: an adapter in this process.
 
     Args:
         adapter: The adapter, with its options.
         network: The network to judge it on.
         inputs: Name to array.
+        cast: Whether floats that it returns are brought to the element type that the network declares.
 
     Example:
         >>> import deep_bench as db
@@ -76,24 +84,38 @@ class InProcessSubject:
         (1, 10)
     """
 
-    def __init__(self, adapter: Adapter[Any], network: Network, inputs: Mapping[str, np.ndarray]) -> None:
-        self.adapter, self.inputs = adapter, inputs
-        self.upgrades = adapter.upgrades
+    def __init__(
+        self, adapter: Adapter[Any], network: Network, inputs: Mapping[str, np.ndarray], *, cast: bool = False
+    ) -> None:
+        self.adapter, self.network, self.inputs = adapter, network, inputs
+        self.cast, self.upgrades = cast, adapter.upgrades
         self.executor = adapter.prepare(network)
 
     def outputs(self) -> Arrays:
         """Its outputs, computed anew at each call."""
-        with np.errstate(all="ignore"):
-            return {name: np.array(y) for name, y in self.executor(self.inputs).items()}
+        return self._called(self.executor, self.network, self.inputs)
 
     def run(self, network: Network, inputs: Mapping[str, np.ndarray]) -> Arrays:
         """Prepare another network in the same adapter, and run it."""
-        with np.errstate(all="ignore"):
-            return self.adapter.prepare(network)(inputs)
+        return self._called(self.adapter.prepare(network), network, inputs)
 
-    def run_precisely(self, network: Network, inputs: Mapping[str, np.ndarray]) -> Arrays:
-        """As `run`, in float64."""
-        return self.run(*in_float64(network, inputs))
+    def values(self, names: Sequence[str]) -> Arrays:
+        """Values of the outermost graph of its network, which it is asked for as outputs."""
+        return self._called(self.adapter.prepare(self.network, outputs=list(names)), self.network, self.inputs)
+
+    def _called(self, executor: Executor[Any], network: Network, inputs: Mapping[str, np.ndarray]) -> Arrays:
+        with np.errstate(all="ignore"):
+            outputs = {name: np.array(y) if isinstance(y, np.ndarray) else y for name, y in executor(inputs).items()}
+        return as_declared(network, outputs) if self.cast else outputs
+
+
+def run_precisely(subject: Subject, network: Network, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+    """Run a network with all of float32 and narrower widened to float64: the next step of the precision ladder.
+
+    Raises:
+        Unsupported: The system cannot compute this in float64.
+    """
+    return subject.run(*in_float64(network, inputs))
 
 
 _WIDENED = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)

@@ -95,7 +95,7 @@ def oldest_stamp(serialized: bytes) -> bytes:
 
 def stamped_run(method: str, asked: tuple[Any, ...]) -> tuple[Any, ...]:
     """Give the networks that a system is asked to run their oldest stamp; see `deep_bench.workers.process.Translate`."""
-    return (oldest_stamp(asked[0]), *asked[1:]) if method in ("run", "run_precisely") else asked
+    return (oldest_stamp(asked[0]), *asked[1:]) if method == "run" else asked
 
 
 _OLDEST_IR = 4

@@ -18,7 +18,8 @@ import numpy as np
 from deep_bench.errors import DeepBenchError, InvalidArgument
 from deep_bench.measure.statistics import Summary, median_interval, select, summarize
 from deep_bench.measure.timing import Block, Timer, WarmUp, sample_block, warm_up
-from deep_bench.workers.fleet import Contender, Fleet, StartedSystems, SystemHandle
+from deep_bench.workers.fleet import Contender, Fleet, StartedSystems
+from deep_bench.workers.process import SystemHandle
 
 StoppedBecause = Literal["width reached", "budget spent", "failed", "interrupted"]
 

@@ -18,10 +18,10 @@ import numpy as np
 from deep_bench.check.judge import judge
 from deep_bench.check.oracle import Effort, establish
 from deep_bench.check.special import nothing_to_compare
-from deep_bench.check.subject import in_float64
+from deep_bench.check.subject import SubjectCalls
 from deep_bench.check.verdict import Verdict, Word
 from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidInput, UnknownName, Unsupported
-from deep_bench.framework import Adapter, Executor, check_inputs
+from deep_bench.framework import Adapter, Executor, as_declared, check_inputs
 from deep_bench.graph import Network, NetworkLike, as_network
 from deep_bench.measure.session import Plan, measure
 from deep_bench.measure.statistics import Summary, summarize
@@ -30,7 +30,6 @@ from deep_bench.network.differences import ORACLE, Difference, Yardstick, badnes
 from deep_bench.network.problem import make_problem, read_inputs
 from deep_bench.registry import Registry
 from deep_bench.study.settings import Checking, NetworkSettings
-from deep_bench.tensor import is_float
 from deep_bench.variant import Variant
 from deep_bench.workers.fleet import Contender
 
@@ -348,7 +347,9 @@ def _judged(
         return ComparedSystem(label, kind, "no reference")
     missing = [name for name in yardstick.truth.outputs if name not in outputs]
     if contestant.adapter is not None and contestant.network is network and not missing:
-        verdict = judge(yardstick.truth, ContestantSubject(contestant, inputs))
+        verdict = judge(
+            yardstick.truth, SubjectCalls(lambda: contestant.outputs(inputs), contestant.run, contestant.adapter.upgrades)
+        )
         return ComparedSystem(
             label, kind, verdict.word, verdict.reason, "outputs and nodes", verdict.end_to_end_bits, verdict
         )
@@ -437,11 +438,6 @@ class NetworkContestant:
         self.executor, self.adapter, self.network = executor, adapter, network
         self._function, self._saved, self._cast = function, saved, cast
 
-    @property
-    def upgrades(self) -> bool:
-        """Whether its adapter runs networks in the newest opset; see `deep_bench.check.Subject`."""
-        return self.adapter is None or self.adapter.upgrades
-
     def outputs(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
         """Its outputs for these inputs, as NumPy arrays."""
         if self._saved is not None:
@@ -472,10 +468,7 @@ class NetworkContestant:
 
     def _declared(self, network: Network | None, outputs: Mapping[str, Any]) -> Arrays:
         arrays = {name: _as_array(name, array) for name, array in outputs.items()}
-        if network is None or not self._cast:
-            return arrays
-        declared = {spec.name: spec.dtype for spec in network.outputs}
-        return {n: a.astype(declared[n]) if _widened(a, declared.get(n)) else a for n, a in arrays.items()}
+        return as_declared(network, arrays) if network is not None and self._cast else arrays
 
 
 def _copies(inputs: Mapping[str, np.ndarray]) -> Arrays:
@@ -488,10 +481,6 @@ def _as_array(name: str, value: Any) -> np.ndarray:
         description = "an empty optional" if value is None else "a sequence"
         raise Unsupported(f"the output {name!r} is {description}", "tensors, since only those are compared")
     return np.asarray(value)
-
-
-def _widened(array: np.ndarray, declared: np.dtype | None) -> bool:
-    return declared is not None and is_float(declared) and is_float(array.dtype)
 
 
 @dataclass(frozen=True)
@@ -525,31 +514,6 @@ class BoundSystem:
         """Wait for the device."""
         if self.executor is not None:
             self.executor.device.synchronize()
-
-
-class ContestantSubject:
-    """A contestant that was prepared from the network in question, as the checker sees it.
-
-    Args:
-        contestant: The contestant.
-        inputs: What it is judged on.
-    """
-
-    def __init__(self, contestant: NetworkContestant, inputs: Mapping[str, np.ndarray]) -> None:
-        self._contestant, self._inputs = contestant, inputs
-        self.upgrades = contestant.upgrades
-
-    def outputs(self) -> Arrays:
-        """Its outputs, computed anew at each call."""
-        return self._contestant.outputs(self._inputs)
-
-    def run(self, network: Network, inputs: Mapping[str, np.ndarray]) -> Arrays:
-        """Prepare another network with the same adapter, and run it."""
-        return self._contestant.run(network, inputs)
-
-    def run_precisely(self, network: Network, inputs: Mapping[str, np.ndarray]) -> Arrays:
-        """As `run`, in float64."""
-        return self.run(*in_float64(network, inputs))
 
 
 def make_contestant(

@@ -21,6 +21,7 @@ from deep_bench.check.judge import EndToEnd, assess_whole, judge_nodes
 from deep_bench.check.oracle import SAMPLES, Effort, Truth, establish, narrowed
 from deep_bench.check.replay import SUFFIX, form_of, isolate, replayable
 from deep_bench.check.special import DecisionTrials, nothing_in, open_decisions
+from deep_bench.check.subject import InProcessSubject
 from deep_bench.check.verdict import NodeVerdict
 from deep_bench.errors import DeepBenchError
 from deep_bench.framework import Adapter
@@ -29,10 +30,10 @@ from deep_bench.graph.node import operator_facts, subgraphs
 from deep_bench.graph.shapes import Knowledge
 from deep_bench.measure.progress import Bars
 from deep_bench.network.gradient import gradient_name
-from deep_bench.network.gradient.pullback import GradientSubject, pull_back, truth_of_gradients
+from deep_bench.network.gradient.pullback import Pullback, pull_back
 from deep_bench.network.problem import NetworkProblem, make_problem, suitable
-from deep_bench.network.suspect import ProcessAdapter, Suspect, as_adapter, as_float, called, converts, quiet
-from deep_bench.tensor import is_float, is_inexact
+from deep_bench.network.suspect import ProcessAdapter, as_adapter, called, converts, failing, quiet
+from deep_bench.tensor import as_float, is_float, is_inexact
 from deep_bench.variant import Variant
 
 _PARTS = 3
@@ -260,9 +261,10 @@ def _forward(
     with suitable(problem.source.name):
         truth = establish(posed, problem.inputs.arrays, effort)
     as_given = posed if adapter.upgrades or loss is not None else problem.source
-    suspect = Suspect(adapter, as_given, problem.inputs.arrays, cast=converts(on))
-    suspect.outputs()  # what cannot run as a whole is said before minutes are spent on its nodes
-    nodes, findings, interrupted = _nodes(truth, suspect, bars)
+    with failing(adapter.name):
+        subject = InProcessSubject(adapter, as_given, problem.inputs.arrays, cast=converts(on))
+        subject.outputs()  # what cannot run as a whole is said before minutes are spent on its nodes
+    nodes, findings, interrupted = _nodes(truth, subject, bars)
     return Divergence(posed.name, called(on), nodes, findings, interrupted=interrupted)
 
 
@@ -272,8 +274,8 @@ def _derived(problem: NetworkProblem, loss: str) -> Network:
     return differentiate(problem.network, loss)
 
 
-def _nodes(truth: Truth, suspect: Suspect, bars: Bars) -> tuple[list[NodePrecision], Sequence[str], bool]:
-    form = form_of(truth.network, suspect.upgrades)
+def _nodes(truth: Truth, subject: InProcessSubject, bars: Bars) -> tuple[list[NodePrecision], Sequence[str], bool]:
+    form = form_of(truth.network, subject.upgrades)
     bars.advance()
     bars.at("each node alone")
     verdicts: dict[str, NodeVerdict] = {}
@@ -285,12 +287,12 @@ def _nodes(truth: Truth, suspect: Suspect, bars: Bars) -> tuple[list[NodePrecisi
     findings: list[str] = []
     interrupted = False
     try:
-        replays = judge_nodes(truth, suspect, told=lambda v: verdicts.update({v.name: v}))
+        replays = judge_nodes(truth, subject, told=lambda v: verdicts.update({v.name: v}))
         refused = {str(r.node.name): r.refused for r in replays.refusals}
         findings += replays.findings
         bars.advance()
         bars.at("end to end")
-        carried = CarriedValues(truth, suspect, kinds).compared()
+        carried = CarriedValues(truth, subject, kinds).compared()
     except KeyboardInterrupt:
         if not verdicts:
             raise
@@ -372,8 +374,8 @@ def backward_nodes(
     inner = _float_values(network)
     wrt = [name for name in inner if not network.graph.initializers.get(name) or name in network.parameters]
     with suitable(problem.source.name):
-        truth = truth_of_gradients(network, loss, wrt, inputs, effort)
-    carried = _carried_gradients(GradientSubject(adapter, network, loss, _leaves(network), inputs, cast), truth)
+        truth = Pullback(network, inputs, wrt, loss).truth(effort)
+    carried = _carried_gradients(Pullback(network, inputs, _leaves(network), loss), truth, adapter, cast)
     replayable_ids = set(map(id, replayable(network, truth.values)))
     nodes = [node for node in reversed(network.nodes) if node.op_type != "Constant"]
     precisions: list[NodePrecision] = []
@@ -409,12 +411,12 @@ def _leaves(network: Network) -> list[str]:
     return [n for n in _float_values(network) if n in fed]
 
 
-def _carried_gradients(subject: GradientSubject, truth: Truth) -> dict[str, CarriedPrecision]:
+def _carried_gradients(posed: Pullback, truth: Truth, adapter: Adapter[Any], cast: bool) -> dict[str, CarriedPrecision]:
     """What is said of the gradient of each parameter and input, in the framework's own run."""
-    actual = subject.outputs()
+    actual = posed.gradients(adapter, cast=cast)
     verdicts = {}
-    for name in subject.wrt:
-        key = gradient_name(subject.loss, name)
+    for name in posed.wrt:
+        key = gradient_name(posed.loss, name)
         samples = [{key: s[key]} for s in truth.samples]
         whole = assess_whole(truth, {key: actual[key]}, {key: truth.outputs[key]}, samples)
         verdicts[name] = CarriedPrecision.of(whole, nothing_in([np.asarray(truth.outputs[key])]))
@@ -499,17 +501,17 @@ class CarriedValues:
 
     Args:
         truth: Of the network.
-        suspect: The framework.
+        subject: The framework.
         kinds: Names of values of the outermost graph, in order, each with its kind.
     """
 
     truth: Truth
-    suspect: Suspect
+    subject: InProcessSubject
     kinds: Mapping[str, str]
     asks: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        self._plain, again = self.suspect.outputs(), self.suspect.outputs()
+        self._plain, again = self.subject.outputs(), self.subject.outputs()
         self._repeats = all(_same_bits(y, again[n]) for n, y in self._plain.items())
 
     @property
@@ -556,7 +558,7 @@ class CarriedValues:
     def _one(
         self, name: str, actual: Any, oracle: Any, samples: Sequence[Any], decisions: Mapping[str, DecisionTrials]
     ) -> CarriedPrecision:
-        if self.suspect.cast:
+        if self.subject.cast:
             actual = as_float(actual, self.truth.formats.get(name, np.asarray(oracle).dtype))
         whole = assess_whole(self.truth, {name: actual}, {name: oracle}, [{name: s} for s in samples], decisions)
         return CarriedPrecision.of(whole, nothing_in([np.asarray(oracle)]))
@@ -634,7 +636,7 @@ class CarriedValues:
         """The values, or why they do not count."""
         self.asks += 1
         try:
-            values = self.suspect.values([*self._plain, *names])
+            values = self.subject.values([*self._plain, *names])
         except Exception as error:  # a framework may fail in any way when asked for values inside its network
             return {}, f"asking for it fails: {next(iter(str(error).splitlines()), type(error).__name__)[:200]}"
         changed = [n for n, y in self._plain.items() if not _same_bits(values[n], y)]

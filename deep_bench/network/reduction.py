@@ -24,6 +24,7 @@ import onnx_ir as ir
 
 from deep_bench.check.judge import judge
 from deep_bench.check.oracle import establish, narrowed
+from deep_bench.check.subject import InProcessSubject
 from deep_bench.errors import DeepBenchError, InvalidArgument, WorkerDied, WorkerError
 from deep_bench.framework import Adapter
 from deep_bench.graph import Network, attributes, operator_name
@@ -43,11 +44,11 @@ from deep_bench.network.candidate import (
 from deep_bench.network.divergence import ACCUSED
 from deep_bench.network.gradient.pullback import Pullback, pull_back
 from deep_bench.network.problem import NetworkProblem, make_problem, suitable
-from deep_bench.network.suspect import ProcessAdapter, Suspect, as_adapter, as_given, called, code_of, converts, quiet
+from deep_bench.network.suspect import ProcessAdapter, as_adapter, as_given, called, code_of, converts, failing, quiet
 from deep_bench.records.folders import output_folder
 from deep_bench.tensor import is_float
 from deep_bench.variant import Variant
-from deep_bench.workers.process import LastingWorker, failure_text, with_details
+from deep_bench.workers.process import Worker, failure_text, with_details
 
 __all__ = ["Crashes", "Reduced", "Slower", "Wrong", "reduce"]
 
@@ -302,7 +303,7 @@ class Wrong:
     @property
     def deaths(self) -> int:
         """How many times the framework's process ended."""
-        return self.adapter.deaths if isinstance(self.adapter, ProcessAdapter) else 0
+        return self.adapter.process.deaths if isinstance(self.adapter, ProcessAdapter) else 0
 
     @contextmanager
     def _named(self) -> Iterator[None]:
@@ -337,7 +338,8 @@ class Wrong:
             return posed.judged(truth, self.adapter, cast=self._cast).word
         with suitable(network.name):
             truth = establish(network, inputs)
-        return judge(truth, Suspect(self.adapter, network, inputs, cast=self._cast)).word
+        with failing(self.adapter.name):
+            return judge(truth, InProcessSubject(self.adapter, network, inputs, cast=self._cast)).word
 
     def evidence(self, network: Network, inputs: Mapping[str, np.ndarray]) -> Mismatch:
         """What there is to show: for gradients, of the network with its loss."""
@@ -345,9 +347,10 @@ class Wrong:
             posed = weighted(network, inputs)
             truth = posed.truth()
             expected = {n: narrowed(np.asarray(y), truth.formats.get(n)) for n, y in truth.outputs.items()}
-            actual = posed.subject(self.adapter, cast=self._cast).outputs()
+            actual = posed.gradients(self.adapter, cast=self._cast)
             return Mismatch(posed.network, posed.inputs, expected, actual)
-        actual = Suspect(self.adapter, network, inputs, cast=self._cast).outputs()
+        with failing(self.adapter.name):
+            actual = InProcessSubject(self.adapter, network, inputs, cast=self._cast).outputs()
         return Mismatch(network, inputs, Candidate(network, inputs).expected(), actual)
 
     def close(self) -> None:
@@ -391,7 +394,7 @@ class Crashes:
         self.description = f"a failure of {self.system}"
         self.failure = ""
         self._first = ""
-        self._process = LastingWorker(_RUNNER, {"variant": self.system}, self.system, limit=limit)
+        self._process = Worker(_RUNNER, {"variant": self.system}, label=self.system, limit_s=limit, lasting=True)
 
     def __call__(self, network: Network, inputs: Mapping[str, np.ndarray]) -> bool:
         """Run the network in a worker process."""
@@ -457,7 +460,8 @@ class Slower:
         self.system, self.than, self.times, self.as_given = str(on), str(than), times, as_given(on)
         self.description = f"a network that takes {self.system} {times:g} times as long as {self.than}"
         self._processes = {
-            label: LastingWorker(_RUNNER, {"variant": label}, label, limit=limit) for label in (self.system, self.than)
+            label: Worker(_RUNNER, {"variant": label}, label=label, limit_s=limit, lasting=True)
+            for label in (self.system, self.than)
         }
 
     @property

@@ -54,7 +54,7 @@ from deep_bench.records.model import (
 )
 from deep_bench.records.store import RecordWriter
 from deep_bench.records.table import columns, print_table
-from deep_bench.study.judging import FleetSubject, forms_record, verdict_record
+from deep_bench.study.judging import fleet_subject, forms_record, verdict_record
 from deep_bench.study.settings import Checking, NetworkSettings
 from deep_bench.tensor import TensorSpec
 from deep_bench.variant import Variant, lean_frameworks
@@ -210,9 +210,9 @@ class NetworkExperiment:
         for label in labels:
             self.bars.advance()
             self.bars.at(label)
-            subject = FleetSubject(fleet, label)
+            subject = fleet_subject(fleet, label)
             try:
-                self._answers[label] = subject.outputs()
+                self._answers[label] = dict(subject.outputs())
                 self.record[label].verdict = verdict_record(judge(truth, subject), self._answers[label])
             except DeepBenchError as error:
                 fleet.set_aside(label, error)
@@ -240,7 +240,7 @@ class NetworkExperiment:
             verdict = self.record[label].verdict
             if label not in fleet.runners or verdict is None or not verdict.repeatability.get("bitwise"):
                 continue
-            after = FleetSubject(fleet, label).outputs()
+            after = fleet_subject(fleet, label).outputs()
             names = sorted({*before, *after})
             changed = [n for n in names if n not in before or n not in after or not _identical(after[n], before[n])]
             if changed:

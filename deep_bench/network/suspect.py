@@ -17,15 +17,13 @@ import numpy as np
 import onnx_ir as ir
 
 from deep_bench import frameworks
-from deep_bench.check.subject import Arrays, in_float64
 from deep_bench.errors import DeepBenchError, WorkerDied, WorkerError
 from deep_bench.framework import Adapter, Executor, Forms, Mode, map_arrays
 from deep_bench.graph import Network
 from deep_bench.graph.node import attach_kernels
 from deep_bench.network.problem import pickled, unpickled
-from deep_bench.tensor import is_float
 from deep_bench.variant import Variant
-from deep_bench.workers.process import LastingWorker, Worker, failure_text, with_details
+from deep_bench.workers.process import Worker, failure_text, with_details
 
 
 def as_adapter(on: str | Variant | Adapter[Any]) -> Adapter[Any]:
@@ -83,60 +81,6 @@ def quiet() -> Iterator[None]:
         yield
 
 
-class Suspect:
-    """A `deep_bench.check.Subject` that can be asked for the values inside its network.
-
-    Args:
-        adapter: The framework.
-        network: No open dimensions.
-        inputs: Name to array.
-        cast: Whether floats that it returns are brought to the element type that the network declares.
-    """
-
-    def __init__(
-        self, adapter: Adapter[Any], network: Network, inputs: Mapping[str, np.ndarray], *, cast: bool = False
-    ) -> None:
-        self.adapter, self.network, self.inputs = adapter, network, inputs
-        self.cast, self.upgrades = cast, adapter.upgrades
-        with failing(adapter.name):
-            self._executor = adapter.prepare(network)
-
-    def outputs(self) -> Arrays:
-        """Its outputs, computed anew at each call.
-
-        Raises:
-            WorkerError: The framework cannot run the network on these inputs.
-        """
-        with failing(self.adapter.name):
-            return self._called(self._executor, self.network, self.inputs)
-
-    def run(self, network: Network, inputs: Mapping[str, np.ndarray]) -> Arrays:
-        """Prepare another network in the same adapter, and run it."""
-        return self._called(self.adapter.prepare(network), network, inputs)
-
-    def run_precisely(self, network: Network, inputs: Mapping[str, np.ndarray]) -> Arrays:
-        """As `run`, in float64."""
-        return self.run(*in_float64(network, inputs))
-
-    def values(self, names: Sequence[str]) -> Arrays:
-        """Values of the outermost graph, which it is asked for as outputs."""
-        executor = self.adapter.prepare(self.network, outputs=list(names))
-        return self._called(executor, self.network, self.inputs)
-
-    def _called(self, executor: Any, network: Network, inputs: Mapping[str, np.ndarray]) -> Arrays:
-        with np.errstate(all="ignore"):
-            outputs = {name: np.array(y) if isinstance(y, np.ndarray) else y for name, y in executor(inputs).items()}
-        if not self.cast:
-            return outputs
-        declared = {str(v.name): np.dtype(v.dtype.numpy()) for v in network.graph.outputs if v.dtype is not None}
-        return {name: as_float(y, declared[name]) if name in declared else y for name, y in outputs.items()}
-
-
-def as_float(y: Any, form: np.dtype) -> Any:
-    """A float in another floating-point type; anything else as it is."""
-    return y.astype(form) if isinstance(y, np.ndarray) and is_float(form) and is_float(y.dtype) else y
-
-
 class ProcessAdapter(Adapter[np.ndarray]):
     """Prepares and runs networks in a worker process, which is started anew when a network has ended it.
 
@@ -145,6 +89,9 @@ class ProcessAdapter(Adapter[np.ndarray]):
     Args:
         variant: The framework with its options.
         limit: The most seconds a request may take; then the process is ended. None waits.
+
+    Attributes:
+        process: A lasting worker.
 
     Raises:
         InvalidArgument, UnknownName, FrameworkMissing: As `Variant.create`.
@@ -162,7 +109,7 @@ class ProcessAdapter(Adapter[np.ndarray]):
 
     def __init__(self, variant: Variant, *, limit: float | None = None) -> None:
         label = str(variant)
-        self._process = LastingWorker(f"{__name__}:AdapterServer", {"variant": label}, label, limit=limit)
+        self.process = Worker(f"{__name__}:AdapterServer", {"variant": label}, label=label, limit_s=limit, lasting=True)
         self._made = 0
         self._unused: list[int] = []
         try:
@@ -178,7 +125,7 @@ class ProcessAdapter(Adapter[np.ndarray]):
     ) -> ProcessExecutor:
         """Prepare a network there."""
         self._made += 1
-        file = self._process.folder / f"{self._made}.onnx"
+        file = self.process.folder / f"{self._made}.onnx"
         network.without_kernels().save(file)
         arguments = (str(file), network.name, pickled(network), mode, None if outputs is None else list(outputs))
         executor = ProcessExecutor(self, self._made, arguments)
@@ -209,37 +156,27 @@ class ProcessAdapter(Adapter[np.ndarray]):
             WorkerError: It raised anything else.
             WorkerDied: The process ended; the next call starts another.
         """
-        label = self._process.label
+        label = self.process.label
         try:
-            return self._process.call(method, *arguments)
+            return self.process.call(method, *arguments)
         except WorkerDied:
             raise
         except WorkerError as error:
             message = failure_text(error, label)
             raise with_details(WorkerError(message.partition(": ")[2] or message), error) from error
 
-    @property
-    def worker(self) -> Worker:
-        """The process; started if there is none."""
-        return self._process.worker
-
-    @property
-    def deaths(self) -> int:
-        """How many times a process ended."""
-        return self._process.deaths
-
     def forget(self) -> None:
         """Let go there of what was prepared and is used by nobody any more."""
         unused, self._unused[:] = list(self._unused), []
         for number in unused:
-            for file in self._process.folder.glob(f"{number}.onnx*"):
+            for file in self.process.folder.glob(f"{number}.onnx*"):
                 file.unlink()
         if unused:
             self.ask("forget", unused)
 
     def close(self) -> None:
         """End the process, for good."""
-        self._process.close()
+        self.process.close()
 
     def __enter__(self) -> ProcessAdapter:
         return self
@@ -257,14 +194,15 @@ class ProcessExecutor(Executor[np.ndarray]):
         self.device = self._adapter = adapter
         self.inputs, self.output_names, self.parameters = (), (), {}
         self._number, self._arguments = number, arguments
-        self._process: Worker | None = None
+        self._start = 0
 
     def made(self) -> int:
         """Its number there, once it is prepared in the process that runs now."""
         self._adapter.forget()
-        if self._process is not self._adapter.worker:
+        self._adapter.process.start()
+        if self._start != self._adapter.process.starts:
             self._adapter.ask("prepare", self._number, *self._arguments)
-            self._process = self._adapter.worker
+            self._start = self._adapter.process.starts
         return self._number
 
     def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:

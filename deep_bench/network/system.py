@@ -15,12 +15,11 @@ import onnx_ir as ir
 from deep_bench.errors import Unsupported
 from deep_bench.events import in_turn
 from deep_bench.fault import Exposure, exposures, remarks
-from deep_bench.framework import Adapter, Executor
+from deep_bench.framework import Adapter, Executor, as_declared
 from deep_bench.graph import Network
 from deep_bench.graph.node import attach_kernels
 from deep_bench.measure.metrics import forget_peak, resident_bytes
 from deep_bench.network.problem import unpickled
-from deep_bench.tensor import is_float
 from deep_bench.variant import Variant
 from deep_bench.workers.evidence import peak_memory_bytes
 
@@ -136,30 +135,18 @@ class NetworkSystem:
             kernels: Names of the nodes that are computed by the kernels of the nodes of these names.
         """
         assert self._adapter is not None
-        network = _parse(serialized)
+        network = _network_of(serialized)
         attach_kernels(network.all_nodes(), {name: self._kernels[name] for name in kernels})
         return self._as_declared(network, self._adapter.prepare(network)(inputs))
 
     def _as_declared(self, network: Network, outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Outputs in the declared element types: a variant of another precision is judged by its values."""
-        if "dtype" not in self.variant.options:
-            return dict(outputs)
-        declared = {str(v.name): v.dtype for v in network.graph.outputs}
-        return {n: _to_float(a, declared.get(n)) for n, a in outputs.items()}
+        return as_declared(network, outputs) if "dtype" in self.variant.options else dict(outputs)
 
     def _ready(self) -> tuple[Executor[Any], Callable[[], dict[str, Any]]]:
         if self._executor is None or self._bound is None:
             raise Unsupported(f"{self.variant} is not prepared", advice="call prepare() first")
         return self._executor, self._bound
-
-
-def _to_float(array: np.ndarray, declared: ir.DataType | None) -> np.ndarray:
-    dtype = np.dtype(declared.numpy()) if declared is not None else array.dtype
-    return array.astype(dtype) if is_float(dtype) and is_float(array.dtype) else array
-
-
-def _parse(serialized: bytes) -> Network:
-    return Network.from_proto(onnx.load_from_string(serialized))
 
 
 class ProfiledSystem:

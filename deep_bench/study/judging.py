@@ -4,58 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from deep_bench import framework
 from deep_bench.arrays import digest
-from deep_bench.check.subject import in_float64
+from deep_bench.check.subject import SubjectCalls
 from deep_bench.check.verdict import Verdict
 from deep_bench.graph import Network
 from deep_bench.records.model import Forms, VerdictRecord
+from deep_bench.workers.fleet import StartedSystems
 
 
-class PreparedSystems(Protocol):
-    """What is asked of the started systems: `deep_bench.workers.fleet.Fleet`, or a part of one."""
+def fleet_subject(fleet: StartedSystems, label: str) -> SubjectCalls:
+    """One system of a fleet as the checker sees it; only it runs while it is asked something.
 
-    prepared: dict[str, dict[str, Any]]
-
-    def call(self, label: str, method: str, *args: Any, **options: Any) -> Any: ...
-
-
-class FleetSubject:
-    """One system of a fleet; only it runs while it is asked something.
+    Its outputs are those of the very call that is timed, computed anew. Of kernels only the names of their nodes are sent:
+    the system has them.
 
     Args:
         fleet: The started systems.
         label: Which one.
     """
 
-    def __init__(self, fleet: PreparedSystems, label: str) -> None:
-        self._fleet, self._label = fleet, label
-        self.upgrades = bool(fleet.prepared[label]["facts"]["upgrades"])
-
-    def outputs(self) -> dict[str, np.ndarray]:
-        """The outputs of the very call that is timed, computed anew."""
-        return dict(self._fleet.call(self._label, "outputs"))
-
-    def run(self, network: Network, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Prepare another network in the same adapter with the same options, and run it.
-
-        Of kernels only the names of their nodes are sent: the system has them.
-        """
+    def run(network: Network, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         serialized = network.without_kernels().to_proto().SerializeToString()
         kernels = {"kernels": list(network.kernels)} if network.kernels else {}
-        return dict(self._fleet.call(self._label, "run", serialized, dict(inputs), **kernels))
+        return dict(fleet.call(label, "run", serialized, dict(inputs), **kernels))
 
-    def run_precisely(self, network: Network, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """As `run`, in float64.
-
-        Raises:
-            Unsupported: The framework cannot compute this in float64.
-        """
-        return self.run(*in_float64(network, inputs))
+    upgrades = bool(fleet.prepared[label]["facts"]["upgrades"])
+    return SubjectCalls(lambda: dict(fleet.call(label, "outputs")), run, upgrades)
 
 
 def verdict_record(verdict: Verdict, answers: Mapping[str, Any] = MappingProxyType({})) -> VerdictRecord:

@@ -24,7 +24,7 @@ from deep_bench.check.subject import in_float64
 from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidNetwork, Unsupported
 from deep_bench.fault import exposures
 from deep_bench.framework import Adapter
-from deep_bench.network.gradient.pullback import GradientSubject, judge_gradients, truth_of_gradients
+from deep_bench.network.gradient.pullback import Pullback
 from deep_bench.testing.case import Case, standard_cases
 from deep_bench.testing.conformance import has_gradient
 from deep_bench.testing.gradients import LOSS, gradient_outcome, gradient_problem
@@ -76,11 +76,12 @@ def gradient_agreement(system: str, case: Case, *, double: bool = False) -> Grad
     truth: Truth | None = None
     try:
         with np.errstate(all="ignore"):  # cases overflow and divide by zero on purpose
-            truth = truth_of_gradients(network, LOSS, problem.wrt, inputs)
+            posed = Pullback(network, inputs, problem.wrt, LOSS)
+            truth = posed.truth()
             if truth.random:
                 return GradientAgreement(case.name, "random")
             adapter = Variant.parse(system).create()
-            whole = judge_gradients(truth, GradientSubject(adapter, network, LOSS, problem.wrt, inputs))
+            whole = posed.judged(truth, adapter)
     except (Unsupported, InvalidNetwork, InvalidArgument) as error:
         return GradientAgreement(case.name, "refused", reason=str(error))
     except (DeepBenchError, Exception) as error:  # whatever a framework raises, it costs this case only

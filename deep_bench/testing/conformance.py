@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar, get_args
 import numpy as np
 import onnx
 
-from deep_bench.errors import DeepBenchError, InvalidArgument, WorkerDied
+from deep_bench.errors import DeepBenchError, InvalidArgument
 from deep_bench.fault import exposures
 from deep_bench.graph import Network
 from deep_bench.testing.case import KINDS, Case, freeze, standard_cases
@@ -32,46 +32,6 @@ Answer = TypeVar("Answer")
 Progress = Callable[[int, int, str], None]
 _START_S = 120.0
 _KEEP_EVERY_S = 5.0
-
-
-class CaseProcess:
-    """A worker with an adapter, started when it is first needed, and anew after a crash.
-
-    Args:
-        subject: Import path of the class that holds the adapter there; it takes ``system``.
-        system: The adapter with its options, as written on the command line.
-        limit_s: The most seconds a call may take.
-        log: The file for what the process prints.
-    """
-
-    def __init__(self, subject: str, system: str, limit_s: float, log: Path) -> None:
-        self._subject, self._system, self._limit_s, self._log = subject, system, limit_s, log
-        self._worker: Worker | None = None
-
-    def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method of the subject.
-
-        Raises:
-            WorkerError: It raised.
-            WorkerDied: The process ended, or took too long; the next call starts another.
-        """
-        if self._worker is None:
-            start_s = max(self._limit_s, _START_S)
-            self._worker = Worker(
-                self._subject, {"system": self._system}, label=self._system, log=self._log, limit_s=start_s
-            )
-            self._worker.limit_s = self._limit_s
-        try:
-            return self._worker.call(method, *arguments)
-        except WorkerDied:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """End the process."""
-        if self._worker is not None:
-            self._worker.close()
-            self._worker = None
 
 
 def error_with_traceback(failure: DeepBenchError) -> str:
@@ -98,7 +58,7 @@ def run_cases(
     subject: str,
     system: str,
     cases: Sequence[Case],
-    run: Callable[[CaseProcess, Case, Mapping[str, str]], Answer],
+    run: Callable[[Worker, Case, Mapping[str, str]], Answer],
     *,
     limit_s: float,
     progress: Progress | None = None,
@@ -119,7 +79,15 @@ def run_cases(
         What the adapter says of itself, the results, and whether it was interrupted.
     """
     folder = Path(tempfile.mkdtemp(prefix="deep-bench-"))
-    process = CaseProcess(subject, system, limit_s, folder / "log")
+    process = Worker(
+        subject,
+        {"system": system},
+        label=system,
+        log=folder / "log",
+        limit_s=limit_s,
+        start_limit_s=max(limit_s, _START_S),
+        lasting=True,
+    )
     results: list[Answer] = []
     interrupted, kept_at = False, monotonic()
     try:
@@ -304,7 +272,7 @@ class AdapterUnderTest:
         return gradient_outcome(self._adapter, case)
 
 
-def _exposed(process: CaseProcess, case: Case) -> str:
+def _exposed(process: Worker, case: Case) -> str:
     """The known faults that a case may meet; none where the adapter cannot be made again after a crash."""
     try:
         return str(process.call("exposed", case))
@@ -312,7 +280,7 @@ def _exposed(process: CaseProcess, case: Case) -> str:
         return ""
 
 
-def _conformance_outcome(process: CaseProcess, case: Case) -> Outcome:
+def _conformance_outcome(process: Worker, case: Case) -> Outcome:
     try:
         outcome: Outcome = process.call("run", case)
     except DeepBenchError as failure:  # whatever an adapter does, it costs this case only
@@ -354,7 +322,7 @@ def run_conformance(
     """
     chosen = chosen_cases(system, tuple(kinds), only, limit_s)
 
-    def run(process: CaseProcess, case: Case, known_faults: Mapping[str, str]) -> ConformanceResult:
+    def run(process: Worker, case: Case, known_faults: Mapping[str, str]) -> ConformanceResult:
         return _conformance_result(process, freeze(case) if frozen else case, known_faults)
 
     def outcome(facts: Mapping[str, str], results: Sequence[ConformanceResult], interrupted: bool = True) -> Conformance:
@@ -364,7 +332,7 @@ def run_conformance(
     return outcome(*run_cases(SUBJECT, system, chosen, run, limit_s=limit_s, progress=progress, keep=keeper))
 
 
-def _conformance_result(process: CaseProcess, case: Case, listed: Mapping[str, str]) -> ConformanceResult:
+def _conformance_result(process: Worker, case: Case, listed: Mapping[str, str]) -> ConformanceResult:
     outcome = _conformance_outcome(process, case)
     fault = listed.get(case.name, "")
     if case.kind == GENERATED and outcome.word in BAD:
@@ -524,12 +492,12 @@ def run_gradients(
     return outcome(*run_cases(SUBJECT, system, chosen, _gradient_result, limit_s=limit_s, progress=progress, keep=keeper))
 
 
-def _gradient_result(process: CaseProcess, case: Case, known_faults: Mapping[str, str]) -> GradientResult | None:
+def _gradient_result(process: Worker, case: Case, known_faults: Mapping[str, str]) -> GradientResult | None:
     outcome = _gradient_outcome(process, case)
     return None if outcome is None else GradientResult(case.kind, case.operators, outcome, known_faults.get(case.name, ""))
 
 
-def _gradient_outcome(process: CaseProcess, case: Case) -> GradientOutcome | None:
+def _gradient_outcome(process: Worker, case: Case) -> GradientOutcome | None:
     try:
         outcome: GradientOutcome | None = process.call("gradients", case)
     except DeepBenchError as failure:  # whatever an adapter does, it costs this case only

@@ -12,26 +12,13 @@ from typing import Any, Literal
 import numpy as np
 
 from deep_bench.check import InProcessSubject, establish, judge
+from deep_bench.check.subject import SubjectCalls
 from deep_bench.errors import DeepBenchError, InvalidNetwork, Unsupported
 from deep_bench.framework import Adapter, Forms
 from deep_bench.graph import Network, operator_name
 from deep_bench.tensor import is_float, is_inexact, is_integer
 from deep_bench.testing.case import AMENDMENTS, Case, amended
 from deep_bench.testing.random import draws_always, is_random
-
-
-class _GivenOutputs(InProcessSubject):
-    """A system whose outputs were seen already: a second evaluation may be right where the first was not."""
-
-    def __init__(
-        self, adapter: Adapter[Any], network: Network, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
-    ) -> None:
-        super().__init__(adapter, network, inputs)
-        self._found = outputs
-
-    def outputs(self) -> dict[str, np.ndarray]:
-        """The outputs that were seen."""
-        return {name: np.array(array) for name, array in self._found.items()}
 
 
 def rounding_verdict(
@@ -51,7 +38,9 @@ def rounding_verdict(
     specs = (*network.inputs, *network.outputs)
     if not all(spec.is_tensor for spec in specs) or not any(is_inexact(spec.dtype) for spec in specs):
         return "wrong", "nothing is rounded here"
-    verdict = judge(establish(network, inputs), _GivenOutputs(adapter, network, inputs, found))
+    outputs = {name: np.array(array) for name, array in found.items()}  # a second evaluation may be right where this was not
+    run = InProcessSubject(adapter, network, inputs).run
+    verdict = judge(establish(network, inputs), SubjectCalls(lambda: outputs, run, adapter.upgrades))
     return verdict.word, verdict.reason
 
 

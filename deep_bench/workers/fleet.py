@@ -6,17 +6,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from deep_bench.errors import DeepBenchError, InvalidArgument, Unsupported, WorkerDied, WorkerError, shortened
-from deep_bench.measure.timing import Block, WarmUp
-from deep_bench.workers.host import Host, build, process_facts
-from deep_bench.workers.process import Translate, Worker
+from deep_bench.workers.host import Host, build
+from deep_bench.workers.process import SystemHandle, Translate, Worker
 from deep_bench.workers.remote import Place
-from deep_bench.workers.worker import LINE_CHARACTERS
-
-if TYPE_CHECKING:
-    from deep_bench.measure.metrics import Metric, MetricRecord
+from deep_bench.workers.worker import LINE_CHARACTERS, perform
 
 TWIN = " (A/A)"
 
@@ -54,23 +50,6 @@ class Contender:
         return replace(self, label=self.label + TWIN, twin_of=self.label)
 
 
-class SystemHandle(Protocol):
-    """What a session needs of a started system: a `Worker`, or a `Local`."""
-
-    label: str
-
-    def call(self, method: str, *args: Any, **options: Any) -> Any: ...
-    def prepare(self) -> dict[str, Any]: ...
-    def load(self, *problem: Any) -> dict[str, Any]: ...
-    def warm_up(self, name: str, **options: Any) -> WarmUp: ...
-    def sample(self, name: str, min_ns: int = ..., min_calls: int = ..., max_ns: int | None = None) -> Block: ...
-    def collect(self, name: str, metrics: Sequence[str | Callable[[], Metric]], calls: int = 10) -> list[MetricRecord]: ...
-    def process_facts(self) -> dict[str, Any]: ...
-    def pause(self) -> None: ...
-    def resume(self) -> None: ...
-    def close(self) -> None: ...
-
-
 class StartedSystems(Protocol):
     """What a measurement needs of several started systems: a `Fleet`, or a part of one."""
 
@@ -79,11 +58,12 @@ class StartedSystems(Protocol):
     prepared: dict[str, dict[str, Any]]
     failures: dict[str, DeepBenchError]
 
+    def call(self, label: str, method: str, *args: Any, **options: Any) -> Any: ...
     def awake(self, label: str, action: Callable[[SystemHandle], Any]) -> Any: ...
     def set_aside(self, label: str, error: DeepBenchError) -> None: ...
 
 
-class Local:
+class Local(SystemHandle):
     """A system in this very process, for a debugger: nothing keeps it from disturbing the others, or from being disturbed.
 
     Args:
@@ -97,46 +77,17 @@ class Local:
         self.label = contender.label
         if contender.place is not None:
             raise Unsupported(f"{self.label} in this process", "a process in the environment that it names")
-        self._host = Host(self._run("build", lambda: build(contender.factory, contender.arguments)))
+        self._host: Host | None = None
+        self._host = Host(self._ask("build", contender.factory, contender.arguments))
 
-    def call(self, method: str, *args: Any, **options: Any) -> Any:
-        return self._run(method, lambda: getattr(self._host.system, method)(*args, **options))
-
-    def prepare(self) -> dict[str, Any]:
-        return self._run("prepare", self._host.prepare)
-
-    def load(self, *problem: Any) -> dict[str, Any]:
-        return self._run("load", lambda: self._host.load(*problem))
-
-    def warm_up(self, name: str, **options: Any) -> WarmUp:
-        return self._run("warm_up", lambda: self._host.warm_up(name, **options))
-
-    def sample(self, name: str, min_ns: int = 50_000_000, min_calls: int = 10, max_ns: int | None = None) -> Block:
-        return self._run("sample", lambda: self._host.sample(name, min_ns, min_calls, max_ns))
-
-    def collect(self, name: str, metrics: Sequence[str | Callable[[], Metric]], calls: int = 10) -> list[MetricRecord]:
-        return self._run("collect", lambda: self._host.collect(name, metrics, calls))
-
-    def process_facts(self) -> dict[str, Any]:
-        return process_facts()
-
-    def pause(self) -> None:
-        """Nothing: there is no process to stop."""
-
-    def resume(self) -> None:
-        """Nothing: there is no process to stop."""
-
-    def close(self) -> None:
-        """Nothing: the system goes with its last reference."""
-
-    def _run(self, operation: str, action: Callable[[], Any]) -> Any:
+    def _ask(self, method: str, *args: Any, **options: Any) -> Any:
         try:
-            return action()
+            return build(*args) if self._host is None else perform(self._host, method, args, options)
         except DeepBenchError:
             raise
         except Exception as error:
             message = shortened(f"{type(error).__name__}: {error}", LINE_CHARACTERS)
-            raise WorkerError(f"{self.label}: failed in {operation!r}: {message}") from error
+            raise WorkerError(f"{self.label}: failed in {method.removeprefix('.')!r}: {message}") from error
 
 
 class Fleet:

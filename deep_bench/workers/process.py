@@ -1,7 +1,4 @@
-"""Each system under test in a process of its own, which can be stopped while others are timed, and may die alone.
-
-A lasting worker is started when it is needed, and anew when something has ended it.
-"""
+"""Each system under test in a process of its own, which can be stopped while others are timed, and may die alone."""
 
 from __future__ import annotations
 
@@ -39,79 +36,14 @@ Translate = Callable[[str, tuple[Any, ...]], tuple[Any, ...]]
 """What becomes of a request's arguments before it is sent, by the name of its method."""
 
 
-class Worker:
-    """A process that holds one system under test.
+class SystemHandle:
+    """A started system: `Worker`, or `deep_bench.workers.fleet.Local` in this process."""
 
-    It ignores Ctrl-C (the parent decides), and dies with the thread that started it, even while it is stopped. What
-    it prints goes to a log file, of which begin and end are kept if it is long. Processes that it starts are stopped and
-    ended with it.
+    label: str
 
-    Args:
-        factory: Import path of what makes the system, ``"package.module:attribute"``.
-        arguments: Keyword arguments for it; they are pickled, but for another environment, where they are plain data.
-        label: What to call it in messages.
-        log: The file that its standard output and error are appended to.
-        environment: Environment variables to set; None removes one.
-        place: The environment that it runs in; by default this one.
-        path: Folders to put in front of its ``sys.path``; in this environment its own path is handed down anyway.
-        memory_limit: The most data it may allocate (``RLIMIT_DATA``), in bytes.
-        limit_s: The most seconds a request may take, making the system included; then the process is killed. None waits.
-        translate: What arguments are turned into before they are sent.
-
-    Raises:
-        InvalidArgument: The log cannot be written, the interpreter not started, or the factory not found; or the other
-            environment lacks something (`deep_bench.workers.remote.Place.agreed`).
-        Unsupported: The other environment speaks another version of the protocol.
-        WorkerError: The factory failed.
-        WorkerDied: The process ended.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with Worker("collections:Counter", {"a": 2}, log=Path(folder) / "log") as worker:
-        ...         worker.call("total")
-        2
-    """
-
-    def __init__(
-        self,
-        factory: str,
-        arguments: Mapping[str, Any] | None = None,
-        *,
-        log: Path,
-        label: str = "",
-        environment: Mapping[str, str | None] | None = None,
-        place: Place | None = None,
-        path: Sequence[str | Path] = (),
-        memory_limit: int | None = None,
-        limit_s: float | None = None,
-        translate: Translate | None = None,
-    ) -> None:
-        self.label = label or factory
-        self.log = Path(log)
-        self.memory_limit = memory_limit
-        self.limit_s = limit_s
-        self.facts: dict[str, Any] = {}
-        self._request: str | None = None
-        self._closed = False
-        self._oom_kills = oom_kills()
-        self._place, self._translate = place, translate
-        self._process, end, self._capped = self._start(_environment(environment or {}, place, path))
-        self._channel: Channel = Pickles(Connection(end.detach())) if place is None else Wire(end)
-        self._pidfd = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else None
-        self.place_facts: dict[str, Any] = {}
-        try:
-            if place is not None:
-                self.place_facts = place.agreed(self._greeting(end), self.pid, self.label)
-            self.facts = self._ask("build", factory, dict(arguments or {}))
-        except BaseException:
-            self.close()
-            raise
-
-    @property
-    def pid(self) -> int:
-        """The process's number."""
-        return self._process.pid
+    def _ask(self, method: str, *args: Any, **options: Any) -> Any:
+        """Let the host do something, if the method starts with a dot, else the system; see the worker's `perform`."""
+        raise NotImplementedError
 
     def call(self, method: str, *args: Any, **options: Any) -> Any:
         """Run a method of the system there, and return its result.
@@ -124,8 +56,8 @@ class Worker:
         return self._ask(method, *args, **options)
 
     def prepare(self) -> dict[str, Any]:
-        """See `deep_bench.workers.host.Host.prepare`; of another environment its facts are there too, as ``place``."""
-        return {**self._ask(".prepare"), **({"place": self.place_facts} if self._place is not None else {})}
+        """See `deep_bench.workers.host.Host.prepare`."""
+        return self._ask(".prepare")
 
     def load(self, *problem: Any) -> dict[str, Any]:
         """See `deep_bench.workers.host.Host.load`."""
@@ -148,29 +80,169 @@ class Worker:
         return self._ask(".facts")
 
     def pause(self) -> None:
-        """Stop the process and all it has started; returns once its every thread stands still.
-
-        Raises:
-            WorkerDied: The process ended.
-        """
-        self._signal(signal.SIGSTOP)
-        state = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-        if state is None or state.si_code != os.CLD_STOPPED:
-            raise self._death()
+        """Stop its process, if it has one."""
 
     def resume(self) -> None:
-        """Let the process run on.
+        """Let its process run on."""
+
+    def close(self) -> None:
+        """End its process."""
+
+
+class Worker(SystemHandle):
+    """A process that holds one system under test.
+
+    It ignores Ctrl-C (the parent decides), and dies with the thread that started it, even while it is stopped. What
+    it prints goes to a log file, of which begin and end are kept if it is long. Processes that it starts are stopped and
+    ended with it. A lasting one is started when it is first needed, and anew when something has ended it: a crash, a
+    request that takes too long, Ctrl-C.
+
+    Args:
+        factory: Import path of what makes the system, ``"package.module:attribute"``.
+        arguments: Keyword arguments for it; they are pickled, but for another environment, where they are plain data.
+        label: What to call it in messages.
+        log: The file that its standard output and error are appended to; by default one in a folder of its own, which is
+            removed with the worker, so that the error of a lasting one says how the log ends.
+        environment: Environment variables to set; None removes one.
+        place: The environment that it runs in; by default this one.
+        path: Folders to put in front of its ``sys.path``; in this environment its own path is handed down anyway.
+        memory_limit: The most data it may allocate (``RLIMIT_DATA``), in bytes.
+        limit_s: The most seconds a request may take; then the process is killed. None waits.
+        start_limit_s: The most that making the system may take; by default ``limit_s``.
+        translate: What arguments are turned into before they are sent.
+        lasting: Whether it is started when needed, and anew.
+
+    Attributes:
+        folder: Where its log is.
+        starts: How many times a process was started.
+        deaths: How many times one ended on its own.
+
+    Raises:
+        InvalidArgument: The log cannot be written, the interpreter not started, or the factory not found; or the other
+            environment lacks something (`deep_bench.workers.remote.Place.agreed`).
+        Unsupported: The other environment speaks another version of the protocol.
+        WorkerError: The factory failed.
+        WorkerDied: The process ended.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with Worker("collections:Counter", {"a": 2}, log=Path(folder) / "log") as worker:
+        ...         worker.call("total")
+        2
+        >>> with Worker("collections:Counter", {"a": 2}, lasting=True) as worker:
+        ...     worker.call("total"), worker.starts, worker.deaths
+        (2, 1, 0)
+    """
+
+    def __init__(
+        self,
+        factory: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        log: Path | None = None,
+        label: str = "",
+        environment: Mapping[str, str | None] | None = None,
+        place: Place | None = None,
+        path: Sequence[str | Path] = (),
+        memory_limit: int | None = None,
+        limit_s: float | None = None,
+        start_limit_s: float | None = None,
+        translate: Translate | None = None,
+        lasting: bool = False,
+    ) -> None:
+        self.label = label or factory
+        own_folder = tempfile.TemporaryDirectory(prefix="deep_bench_", ignore_cleanup_errors=True) if log is None else None
+        self.log = Path(own_folder.name) / "log" if own_folder is not None else Path(log or "")
+        self.folder, self._own_folder = self.log.parent, own_folder
+        self.memory_limit, self.limit_s, self.start_limit_s = memory_limit, limit_s, start_limit_s
+        self.lasting, self.starts, self.deaths = lasting, 0, 0
+        self.facts: dict[str, Any] = {}
+        self.place_facts: dict[str, Any] = {}
+        self._factory, self._arguments = factory, dict(arguments or {})
+        self._variables, self._place, self._path, self._translate = dict(environment or {}), place, path, translate
+        self._request: str | None = None
+        self._closed = self._running = False
+        if not lasting:
+            self.start()
+
+    @property
+    def pid(self) -> int:
+        """The process's number."""
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start the process of a lasting worker, if there is none.
+
+        Raises:
+            DeepBenchError, WorkerError: The system cannot be made.
+            WorkerDied: The process ended.
+        """
+        if self._closed:
+            advice = "ask inside of the `with` statement" if self.lasting else "start a new one"
+            raise WorkerError(f"{self.label}: its worker was closed", advice=advice)
+        if self._running:
+            return
+        with self._lasts():
+            self._request = None
+            self._oom_kills = oom_kills()
+            self._process, end, self._capped = self._spawned(_environment(self._variables, self._place, self._path))
+            self._channel: Channel = Pickles(Connection(end.detach())) if self._place is None else Wire(end)
+            self._pidfd = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else None
+            self._running = True
+            self.starts += 1
+            limit, self.limit_s = self.limit_s, self.start_limit_s or self.limit_s
+            try:
+                if self._place is not None:
+                    self.place_facts = self._place.agreed(self._greeting(end), self.pid, self.label)
+                self.facts = self._answer("build", self._factory, self._arguments)
+            except BaseException:
+                self._end()
+                self._closed = not self.lasting
+                raise
+            finally:
+                self.limit_s = limit
+
+    def prepare(self) -> dict[str, Any]:
+        """See `deep_bench.workers.host.Host.prepare`; of another environment its facts are there too, as ``place``."""
+        return {**super().prepare(), **({"place": self.place_facts} if self._place is not None else {})}
+
+    def pause(self) -> None:
+        """Stop the process, if there is one, and all it has started; returns once its every thread stands still.
 
         Raises:
             WorkerDied: The process ended.
         """
-        self._signal(signal.SIGCONT)
+        if self.lasting and not self._running:
+            return
+        with self._lasts():
+            self._signal(signal.SIGSTOP)
+            state = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            if state is None or state.si_code != os.CLD_STOPPED:
+                raise self._death()
+
+    def resume(self) -> None:
+        """Let the process run on; a lasting worker starts one if there is none.
+
+        Raises:
+            WorkerDied: The process ended.
+        """
+        if self.lasting:
+            self.start()
+        with self._lasts():
+            self._signal(signal.SIGCONT)
 
     def close(self) -> None:
-        """End the process, and all that it has started; harmless when it has ended already."""
-        if self._closed:
-            return
+        """End the process for good, and all that it has started; harmless when it has ended already."""
         self._closed = True
+        self._end()
+        if self._own_folder is not None:
+            self._own_folder.cleanup()
+
+    def _end(self) -> None:
+        if not self._running:
+            return
+        self._running = False
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGCONT)
         self._channel.close()
@@ -193,7 +265,7 @@ class Worker:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _start(self, environment: dict[str, str]) -> tuple[subprocess.Popen[bytes], socket.socket, CappedLog]:
+    def _spawned(self, environment: dict[str, str]) -> tuple[subprocess.Popen[bytes], socket.socket, CappedLog]:
         ours, theirs = socket.socketpair()
         with theirs, ExitStack() as failing:
             failing.callback(ours.close)
@@ -232,9 +304,30 @@ class Worker:
         self._request = None
         return report
 
+    @contextmanager
+    def _lasts(self) -> Iterator[None]:
+        """Let a lasting worker go without a process that has ended, or whose answer nobody waits for any more."""
+        try:
+            yield
+        except WorkerDied as error:
+            if not self.lasting:
+                raise
+            self.deaths += 1
+            self._end()
+            if self._own_folder is None:
+                raise
+            raise with_details(WorkerDied(f"{self.label}: {failure_text(error, self.label)}"), error) from error
+        except KeyboardInterrupt:
+            if self.lasting:
+                self._end()  # the answer to come would be taken for another's
+            raise
+
     def _ask(self, method: str, *args: Any, **options: Any) -> Any:
-        if self._closed:
-            raise WorkerError(f"{self.label}: its worker was closed", advice="start a new one")
+        self.start()
+        with self._lasts():
+            return self._answer(method, *args, **options)
+
+    def _answer(self, method: str, *args: Any, **options: Any) -> Any:
         if self._process.returncode is not None:
             raise self._death()
         if self._request is not None:
@@ -354,116 +447,6 @@ def _tail(log: Path) -> str:
             return file.read().decode(errors="replace")
     except OSError as error:
         return f"(its log cannot be read: {error})"
-
-
-class LastingWorker:
-    """Holds one system in a worker process, and lets it go where that crashes, runs out of memory or takes too long.
-
-    Use it in a ``with`` statement, which ends the process.
-
-    Args:
-        factory: Import path of what makes the system, ``"package.module:attribute"``.
-        arguments: Keyword arguments for it.
-        label: What to call it in messages.
-        limit: The most seconds a request may take; then the process is ended. None waits.
-
-    Attributes:
-        label: As given.
-        deaths: How many times a process ended.
-        folder: A folder of its own, which is removed with it.
-
-    Example:
-        >>> with LastingWorker("collections:Counter", {"a": 2}, "letters") as worker:
-        ...     worker.call("total")
-        2
-    """
-
-    def __init__(self, factory: str, arguments: Mapping[str, Any], label: str, *, limit: float | None = None) -> None:
-        self.label, self.deaths = label, 0
-        self._factory, self._arguments, self._limit = factory, dict(arguments), limit
-        self._temporary = tempfile.TemporaryDirectory(prefix="deep_bench_", ignore_cleanup_errors=True)
-        self.folder = Path(self._temporary.name)
-        self._worker: Worker | None = None
-        self._closed = False
-
-    @property
-    def worker(self) -> Worker:
-        """The process; started if there is none. Another one is another object."""
-        if self._closed:
-            raise WorkerError(f"{self.label}: its worker was closed", advice="ask inside of the `with` statement")
-        if self._worker is None:
-            log = self.folder / "log"
-            self._worker = Worker(self._factory, self._arguments, log=log, label=self.label, limit_s=self._limit)
-        return self._worker
-
-    def start(self) -> None:
-        """Start the process, if there is none.
-
-        Raises:
-            DeepBenchError, WorkerError: The system cannot be made.
-            WorkerDied: The process ended.
-        """
-        with self._mortal():
-            _ = self.worker
-
-    def call(self, method: str, *arguments: Any) -> Any:
-        """Run a method of the system there.
-
-        Raises:
-            DeepBenchError: What it raised of this kind.
-            WorkerError: It raised anything else.
-            WorkerDied: The process ended, with what its log says; the next call starts another.
-        """
-        with self._mortal():
-            return self.worker.call(method, *arguments)
-
-    def pause(self) -> None:
-        """Let it stand still, if there is a process.
-
-        Raises:
-            WorkerDied: The process has ended meanwhile.
-        """
-        if self._worker is not None:
-            with self._mortal():
-                self._worker.pause()
-
-    def resume(self) -> None:
-        """Let it run on; start it if there is no process.
-
-        Raises:
-            WorkerDied: The process has ended meanwhile.
-        """
-        with self._mortal():
-            self.worker.resume()
-
-    @contextmanager
-    def _mortal(self) -> Iterator[None]:
-        try:
-            yield
-        except WorkerDied as error:
-            self.deaths += 1
-            self._end()
-            raise with_details(WorkerDied(f"{self.label}: {failure_text(error, self.label)}"), error) from error
-        except KeyboardInterrupt:
-            self._end()  # the answer to come would be taken for another's
-            raise
-
-    def _end(self) -> None:
-        if self._worker is not None:
-            self._worker.close()
-            self._worker = None
-
-    def close(self) -> None:
-        """End the process, for good."""
-        self._closed = True
-        self._end()
-        self._temporary.cleanup()
-
-    def __enter__(self) -> LastingWorker:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def with_details(error: WorkerError, earlier: WorkerError) -> WorkerError:

@@ -13,8 +13,7 @@ import pytest
 import deep_bench as db
 from deep_bench.check import establish, judge
 from deep_bench.check.estimate import Agreement, opinion_of
-from deep_bench.check.subject import in_float64
-from deep_bench.errors import Unsupported
+from tests.corpus.subjects import refuse_float64
 
 MATMUL = """<ir_version: 10, opset_import: ["": 22]> g (bfloat16[48,256] a, bfloat16[256,32] b) => (bfloat16[48,32] y) {
     y = MatMul(a, b) }"""
@@ -32,12 +31,9 @@ class TermByTerm:
         return self._product(self.inputs, "y")
 
     def run(self, network: db.Network, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return self._product(inputs, network.outputs[0].name)
-
-    def run_precisely(self, network: db.Network, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         if not self.ladder:
-            raise Unsupported("it has no float64")
-        return self.run(*in_float64(network, inputs))
+            refuse_float64(network)
+        return self._product(inputs, network.outputs[0].name)
 
     def _product(self, inputs: Mapping[str, Any], name: str) -> dict[str, np.ndarray]:
         a, b = inputs.values()

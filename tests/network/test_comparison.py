@@ -448,7 +448,7 @@ def test_outputs_of_other_names_after_timing_are_a_finding(monkeypatch: pytest.M
         def outputs(self) -> dict[str, np.ndarray]:
             return {"other": np.zeros(1)}
 
-    monkeypatch.setattr(module, "FleetSubject", Subject)
+    monkeypatch.setattr(module, "fleet_subject", Subject)
     experiment = NetworkExperiment.__new__(NetworkExperiment)
     experiment._answers = {"a": {"y": np.zeros(1)}}
     experiment.record = {"a": type("System", (), {"verdict": Verdict})}  # type: ignore[assignment]

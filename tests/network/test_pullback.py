@@ -11,7 +11,7 @@ import pytest
 
 import deep_bench as db
 from deep_bench.network import differentiate
-from deep_bench.network.gradient.pullback import GradientSubject, judge_gradients, truth_of_gradients
+from deep_bench.network.gradient.pullback import Pullback
 
 LOSS = "loss"
 
@@ -24,16 +24,16 @@ LONG = """<ir_version: 10, opset_import: ["": 22]> g (float[20000,2] x, float[2]
     y = Add(x, b) z = Mul(y, y) loss = ReduceSum<keepdims = 0>(z) }"""
 
 
-class ByRule(GradientSubject):
+class ByRule(Pullback):
     """A framework that differentiates as `differentiate` does, in another form, or wrongly."""
 
     form: ClassVar[Mapping[str, bool]] = {}
     factor = np.float32(1)
 
-    def _gradients(self, network: db.Network, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        derived = differentiate(network, self.loss, self.wrt, **self.form)
+    def gradients(self, adapter: Any, *, cast: bool = False) -> dict[str, np.ndarray]:
+        derived = differentiate(self.network, self.loss, self.wrt, **self.form)
         names = [f"d({self.loss})/d({name})" for name in self.wrt]
-        found: dict[str, Any] = db.frameworks["reference"]().prepare(derived.with_outputs(names))(inputs)
+        found: dict[str, Any] = adapter.prepare(derived.with_outputs(names))(self.inputs)
         return {name: array * array.dtype.type(self.factor) for name, array in found.items()}
 
 
@@ -52,16 +52,15 @@ def _saturated() -> tuple[db.Network, dict[str, np.ndarray]]:
     return db.Network.from_proto(onnx.parser.parse_model(SATURATED)), {**inputs, "w": inputs["w"] * 5}
 
 
-@pytest.mark.parametrize(("subject", "word"), [(ByRule, "right"), (FromRounded, "right"), (Wrong, "wrong")])
-def test_slopes_from_rounded_values_are_no_fault(subject: type[ByRule], word: str) -> None:
-    network, inputs = _saturated()
-    truth = truth_of_gradients(network, LOSS, ["w"], inputs)
-    assert judge_gradients(truth, subject(db.frameworks["reference"](), network, LOSS, ["w"], inputs)).word == word
+@pytest.mark.parametrize(("kind", "word"), [(ByRule, "right"), (FromRounded, "right"), (Wrong, "wrong")])
+def test_slopes_from_rounded_values_are_no_fault(kind: type[ByRule], word: str) -> None:
+    posed = kind(*_saturated(), ["w"], LOSS)
+    assert posed.judged(posed.truth(), db.frameworks["reference"]()).word == word
 
 
 def test_the_slopes_lose_bits_and_the_oracle_does_not() -> None:
     network, inputs = _saturated()
-    truth = truth_of_gradients(network, LOSS, ["w"], inputs)
+    truth = Pullback(network, inputs, ["w"], LOSS).truth()
     key = "d(loss)/d(w)"
     run = {rounded: differentiate(network, LOSS, ["w"], rounded_slopes=rounded) for rounded in (False, True)}
     off = {}
@@ -78,11 +77,11 @@ def test_adding_term_by_term_is_no_fault(factor: float) -> None:
     inputs = {"x": rng.uniform(1, 2, (20000, 2)).astype(np.float32), "b": np.ones(2, np.float32)}
     network = db.Network.from_proto(onnx.parser.parse_model(LONG))
 
-    class TermByTerm(GradientSubject):
-        def _gradients(self, network: db.Network, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-            terms = 2 * (inputs["x"] + inputs["b"])
+    class TermByTerm(Pullback):
+        def gradients(self, adapter: Any, *, cast: bool = False) -> dict[str, np.ndarray]:
+            terms = 2 * (self.inputs["x"] + self.inputs["b"])
             return {"d(loss)/d(b)": np.add.accumulate(terms, axis=0)[-1] * terms.dtype.type(factor)}
 
-    truth = truth_of_gradients(network, LOSS, ["b"], inputs)
-    whole = judge_gradients(truth, TermByTerm(db.frameworks["reference"](), network, LOSS, ["b"], inputs))
+    posed = TermByTerm(network, inputs, ["b"], LOSS)
+    whole = posed.judged(posed.truth(), db.frameworks["reference"]())
     assert whole.clear is (factor == 1.0), whole

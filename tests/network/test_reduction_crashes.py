@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from deep_bench.cli import main
 from deep_bench.errors import WorkerDied, WorkerError
 from deep_bench.graph import Network
 from deep_bench.network import Crashes, Slower, Wrong
-from deep_bench.workers.process import LastingWorker
+from deep_bench.workers.process import Worker
 
 FRAGILE = "tests.network.misbehaving:Fragile"
 FEEDS = {"x": np.linspace(0.1, 0.9, 4, dtype=np.float32)}
@@ -78,7 +80,7 @@ def test_the_code_is_shown_from_the_process() -> None:
 
 
 def test_a_request_that_takes_too_long_ends_the_process() -> None:
-    with LastingWorker("threading:Event", {}, "waiting", limit=3) as worker:
+    with Worker("threading:Event", label="waiting", limit_s=3, lasting=True) as worker:
         with pytest.raises(WorkerDied, match="waiting: took more than 3 s"):
             worker.call("wait")
         assert worker.deaths == 1
@@ -91,7 +93,7 @@ def test_a_framework_that_cannot_be_made_is_no_crash() -> None:
 
 
 def test_one_that_was_closed_says_so() -> None:
-    with LastingWorker("collections:Counter", {}, "letters") as worker:
+    with Worker("collections:Counter", label="letters", lasting=True) as worker:
         worker.start()
     with pytest.raises(WorkerError, match="was closed"):
         worker.call("total")
@@ -101,7 +103,7 @@ def test_after_ctrl_c_another_process_answers(monkeypatch: pytest.MonkeyPatch) -
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with LastingWorker("collections:Counter", {"a": 2}, "letters") as worker:
+    with Worker("collections:Counter", {"a": 2}, label="letters", lasting=True) as worker:
         assert worker.call("total") == 2
         with monkeypatch.context() as patched:
             patched.setattr("deep_bench.workers.process.wait", interrupted)
@@ -112,10 +114,12 @@ def test_after_ctrl_c_another_process_answers(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_one_that_ends_while_it_is_paused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with LastingWorker("collections:Counter", {"a": 2}, "letters") as worker:
+    with Worker("collections:Counter", {"a": 2}, label="letters", lasting=True) as worker:
         worker.resume()
         worker.pause()
-        worker.worker.close()
+        os.kill(worker.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT)
+        worker._process.poll()
         with pytest.raises(WorkerDied):
             worker.resume()
         worker.resume()

@@ -12,7 +12,7 @@ from deep_bench.check.judge import EndToEnd
 from deep_bench.check.oracle import Effort, Truth
 from deep_bench.check.subject import in_float64
 from deep_bench.graph import Network
-from deep_bench.network.gradient.pullback import GradientSubject, judge_gradients, truth_of_gradients
+from deep_bench.network.gradient.pullback import Pullback
 from deep_bench.tensor import is_float
 
 from .table import Inputs, sizes
@@ -36,12 +36,15 @@ class Scored:
 
     def truth(self, effort: Effort = "quick") -> Truth:
         """The oracle's gradients, and what rounding can do to them."""
-        return truth_of_gradients(self.network, LOSS, self.wrt, self.inputs, effort)
+        return self._pullback.truth(effort)
 
     def by(self, framework: str, truth: Truth) -> EndToEnd:
         """How a framework's own gradients compare with the oracle's."""
-        subject = GradientSubject(db.frameworks[framework](), self.network, LOSS, self.wrt, self.inputs)
-        return judge_gradients(truth, subject)
+        return self._pullback.judged(truth, db.frameworks[framework]())
+
+    @property
+    def _pullback(self) -> Pullback:
+        return Pullback(self.network, self.inputs, self.wrt, LOSS)
 
 
 def scored(network: Network, inputs: Inputs, *, double: bool = False) -> Scored:

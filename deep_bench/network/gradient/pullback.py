@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,8 @@ from deep_bench.check.subject import in_float64
 from deep_bench.framework import Adapter
 from deep_bench.graph import Network
 from deep_bench.network.gradient import differentiate, gradient_name
-from deep_bench.network.suspect import as_float, failing
-from deep_bench.tensor import is_float
+from deep_bench.network.suspect import failing
+from deep_bench.tensor import as_float, is_float
 
 LOSS = "weighted sum"
 """The name of the loss."""
@@ -28,59 +28,112 @@ _WEIGHT = "gradient of "
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pullback:
-    r"""A network with the loss :math:`\sum_k \langle y_k, g_k \rangle` of its outputs :math:`y_k`.
+    r"""A network with a loss that is differentiated.
+
+    `pull_back` makes one of the loss :math:`\sum_k \langle y_k, g_k \rangle` of a network's outputs :math:`y_k`, with the
+    :math:`g_k` as further inputs.
 
     Args:
-        network: The network with the loss as a further output, and the :math:`g_k` as further inputs.
-        inputs: Name to array of all of them.
-        wrt: Names of the floating-point inputs and parameters.
+        network: The network, with the loss among its values.
+        inputs: Name to array.
+        wrt: What to differentiate with respect to: names of inputs and parameters.
+        loss: The name of the loss.
     """
 
     network: Network
     inputs: Mapping[str, np.ndarray]
     wrt: Sequence[str]
+    loss: str = LOSS
 
     def truth(self, effort: Effort = "quick") -> Truth:
-        """What is known of the gradients, which are the outputs of the network that `differentiate` derives."""
-        return truth_of_gradients(self.network, LOSS, self.wrt, self.inputs, effort)
+        """What is known of the gradients, which are the outputs of the network that `differentiate` derives.
+
+        Inside recurrent layers frameworks take the slopes of saturating functions from rounded values, which loses bits of
+        the gradient where these are nearly 1. The oracle loses none, and the evaluations with rounding errors do as
+        frameworks do.
+        """
+        names = [gradient_name(self.loss, name) for name in self.wrt]
+
+        def established(**form: bool) -> Truth:
+            derived = differentiate(self.network.without_kernels(), self.loss, self.wrt, **form)
+            return establish(derived.with_outputs(names), self.inputs, effort)
+
+        exact = established()
+        if not any(node.op_type in _RECURRENT for node in self.network.all_nodes()):
+            return exact
+        return dataclasses.replace(established(rounded_slopes=True), outputs=exact.outputs)
+
+    def gradients(self, adapter: Adapter[Any], *, cast: bool = False) -> dict[str, np.ndarray]:
+        """The gradients by a framework's own differentiation, computed anew, under the names that `differentiate` gives.
+
+        Args:
+            adapter: The framework.
+            cast: Whether they are brought to the element type of what they are of.
+
+        Raises:
+            WorkerError: The framework cannot run or differentiate the network on these inputs.
+        """
+        with failing(adapter.name):
+            executor = adapter.prepare(self.network, mode="train")
+            native = {name: adapter.from_numpy(array) for name, array in self.inputs.items()}
+            with np.errstate(all="ignore"):
+                _, gradients = executor.gradients(native, self.loss, wrt=list(self.wrt))
+            adapter.synchronize()
+            arrays = {name: np.array(adapter.to_numpy(array)) for name, array in gradients.items()}
+        if cast:
+            values = {**self.inputs, **self.network.initializers}
+            arrays = {name: as_float(array, values[name].dtype) for name, array in arrays.items()}
+        return {gradient_name(self.loss, name): array for name, array in arrays.items()}
 
     def judged(self, truth: Truth, adapter: Adapter[Any], *, cast: bool = False) -> EndToEnd:
         """What is said of a framework's gradients; where they are off, float64 may show that it is rounding."""
-        subject = self.subject(adapter, cast=cast)
-        return judge_gradients(truth, subject)
+        return self.assessed(
+            truth,
+            lambda: self.gradients(adapter, cast=cast),
+            lambda: self.in_float64().gradients(adapter, cast=cast),
+        )
 
-    def subject(self, adapter: Adapter[Any], *, cast: bool = False) -> GradientSubject:
-        """A framework that differentiates the network on its own."""
-        return GradientSubject(adapter, self.network, LOSS, self.wrt, self.inputs, cast)
+    def assessed(
+        self,
+        truth: Truth,
+        gradients: Callable[[], Mapping[str, np.ndarray]],
+        precisely: Callable[[], Mapping[str, np.ndarray]],
+    ) -> EndToEnd:
+        """What is said of anyone's gradients.
+
+        Args:
+            truth: From `truth`.
+            gradients: Gives them, computed anew.
+            precisely: Gives them in float64.
+        """
+        whole = assess_whole(truth, gradients(), truth.outputs, truth.samples)
+        return whole if whole.clear else self.settled(truth, whole, gradients, precisely)
+
+    def settled(
+        self,
+        truth: Truth,
+        whole: EndToEnd,
+        gradients: Callable[[], Mapping[str, np.ndarray]],
+        precisely: Callable[[], Mapping[str, np.ndarray]],
+    ) -> EndToEnd:
+        """What is said of gradients that are off, as in `assessed`, by what float64 shows."""
+        return settle_whole(truth, whole, gradients, precisely, precise_oracle=self.oracle_in_float64)
+
+    def in_float64(self) -> Pullback:
+        """The same in float64."""
+        network, inputs = in_float64(self.network, self.inputs)
+        return dataclasses.replace(self, network=network, inputs=inputs)
+
+    def oracle_in_float64(self) -> dict[str, Any]:
+        """The gradients that are derived from the network in float64, all of whose constants are exact to that."""
+        network, inputs = in_float64(self.network.without_kernels(), self.inputs)
+        names = [gradient_name(self.loss, name) for name in self.wrt]
+        derived = differentiate(network, self.loss, self.wrt).with_outputs(names)
+        gradients: dict[str, Any] = frameworks["reference"]().prepare(derived)(inputs)
+        return gradients
 
 
 _RECURRENT = frozenset({"RNN", "GRU", "LSTM"})
-
-
-def truth_of_gradients(
-    network: Network, loss: str, wrt: Sequence[str], inputs: Mapping[str, np.ndarray], effort: Effort = "quick"
-) -> Truth:
-    """What is known of gradients that a framework finds by its own differentiation.
-
-    Inside recurrent layers frameworks take the slopes of saturating functions from rounded values, which loses bits of the
-    gradient where these are nearly 1. The oracle loses none, and the evaluations with rounding errors do as frameworks do.
-
-    Args:
-        network: With the loss among its values.
-        loss: Name of the loss.
-        wrt: What to differentiate with respect to.
-        inputs: Name to array.
-        effort: As for `deep_bench.check.establish`.
-    """
-    names = [gradient_name(loss, name) for name in wrt]
-
-    def established(**form: bool) -> Truth:
-        return establish(differentiate(network.without_kernels(), loss, wrt, **form).with_outputs(names), inputs, effort)
-
-    exact = established()
-    if not any(node.op_type in _RECURRENT for node in network.all_nodes()):
-        return exact
-    return dataclasses.replace(established(rounded_slopes=True), outputs=exact.outputs)
 
 
 def pull_back(network: Network, inputs: Mapping[str, np.ndarray], gradients: Mapping[str, np.ndarray]) -> Pullback:
@@ -117,80 +170,3 @@ def _append(graph: ir.Graph, operator: str, inputs: list[ir.Value], attributes: 
     graph.append(node)
     value: ir.Value = node.outputs[0]
     return value
-
-
-def judge_gradients(truth: Truth, subject: GradientSubject) -> EndToEnd:
-    """What is said of a framework's gradients; where they are off, float64 may show that it is rounding.
-
-    Args:
-        truth: From `truth_of_gradients`, of the same loss and parameters.
-        subject: The framework.
-    """
-    whole = assess_whole(truth, subject.outputs(), truth.outputs, truth.samples)
-    if whole.clear:
-        return whole
-    return settle_whole(truth, subject, whole, besides="", precise_oracle=subject.oracle_in_float64)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GradientSubject:
-    """A `deep_bench.check.Subject` whose outputs are gradients by the framework's own differentiation.
-
-    Args:
-        adapter: The framework.
-        network: With the loss among its outputs.
-        loss: Its name.
-        wrt: What to differentiate with respect to.
-        inputs: Name to array.
-        cast: Whether gradients are brought to the element type of what they are of.
-    """
-
-    adapter: Adapter[Any]
-    network: Network
-    loss: str
-    wrt: Sequence[str]
-    inputs: Mapping[str, np.ndarray]
-    cast: bool = False
-    upgrades: bool = True
-
-    def outputs(self) -> dict[str, np.ndarray]:
-        """The gradients, computed anew, under the names that `differentiate` gives them.
-
-        Raises:
-            WorkerError: The framework cannot run or differentiate the network on these inputs.
-        """
-        with failing(self.adapter.name):
-            return self._gradients(self.network, self.inputs)
-
-    def run(self, network: Network, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:  # noqa: ARG002 (a Subject)
-        """The gradients of the network itself: what is asked for is the one that was derived from it."""
-        return self._gradients(self.network, inputs)
-
-    def run_precisely(
-        self,
-        network: Network,  # noqa: ARG002 (a Subject)
-        inputs: Mapping[str, np.ndarray],
-    ) -> dict[str, np.ndarray]:
-        """The gradients in float64."""
-        return self._gradients(*in_float64(self.network, inputs))
-
-    def oracle_in_float64(self) -> dict[str, Any]:
-        """The gradients that are derived from the network in float64, all of whose constants are exact to that."""
-        network, inputs = in_float64(self.network.without_kernels(), self.inputs)
-        names = [gradient_name(self.loss, name) for name in self.wrt]
-        derived = differentiate(network, self.loss, self.wrt).with_outputs(names)
-        gradients: dict[str, Any] = frameworks["reference"]().prepare(derived)(inputs)
-        return gradients
-
-    def _gradients(self, network: Network, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        adapter = self.adapter
-        executor = adapter.prepare(network, mode="train")
-        native = {name: adapter.from_numpy(array) for name, array in inputs.items()}
-        with np.errstate(all="ignore"):
-            _, gradients = executor.gradients(native, self.loss, wrt=list(self.wrt))
-        adapter.synchronize()
-        arrays = {name: np.array(adapter.to_numpy(array)) for name, array in gradients.items()}
-        if self.cast:
-            of = {**inputs, **network.initializers}
-            arrays = {name: as_float(array, of[name].dtype) for name, array in arrays.items()}
-        return {gradient_name(self.loss, name): array for name, array in arrays.items()}

@@ -6,14 +6,14 @@ The reference of a kernel that claims to compute a NumPy function is that functi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from deep_bench.check.estimate import pooled, same_kind
-from deep_bench.check.judge import EndToEnd, assess_whole, settle_whole
+from deep_bench.check.judge import EndToEnd, assess_whole
 from deep_bench.check.oracle import Effort, Truth
 from deep_bench.check.subject import in_float64
 from deep_bench.errors import DeepBenchError, Unsupported, UnsupportedOperator
@@ -168,8 +168,7 @@ def _on_distribution(operator: Operator[Any], problem: Problem, distribution: st
 
 
 def _judged(operator: Operator[Any], problem: Problem, backward: BackwardProblem, place: str) -> Finding:
-    subject = KernelGradients(operator, problem.network, backward)
-    actual, spoiled = subject.observed(problem.network, backward.inputs, backward.grads)
+    actual, spoiled = kernel_gradients(operator, problem.network, backward)
     if spoiled:
         return Finding("backward", problem.name, "wrong", f"backward changes {', '.join(spoiled)}", place=place)
     whole = assess_whole(backward.truth, actual, backward.truth.outputs, backward.truth.samples)
@@ -178,8 +177,12 @@ def _judged(operator: Operator[Any], problem: Problem, backward: BackwardProblem
         samples = backward.truth.sampled(len(backward.truth.samples), 5, norm_wise=names)
         whole = assess_whole(backward.truth, actual, backward.truth.outputs, samples)
     if not whole.clear:
-        oracle = backward.pullback.subject(None).oracle_in_float64
-        whole = settle_whole(backward.truth, subject, whole, besides="", precise_oracle=oracle)
+        whole = backward.pullback.settled(
+            backward.truth,
+            whole,
+            lambda: kernel_gradients(operator, problem.network, backward)[0],
+            lambda: _precise_gradients(operator, problem, backward),
+        )
     return _finding(problem, backward, whole, place)
 
 
@@ -207,48 +210,27 @@ def _at(array: np.ndarray | None, where: tuple[int, ...]) -> str:
     return f"{list(where)}{value}"
 
 
-@dataclass(frozen=True, eq=False)
-class KernelGradients:
-    """A kernel's ``backward`` as a `deep_bench.check.Subject`, whose outputs are the gradients of the inputs.
+def kernel_gradients(
+    operator: Operator[Any], network: Network, backward: BackwardProblem
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """What a kernel's ``backward`` gives under the gradients' names, and what of its arguments it changed.
 
     Args:
         operator: The kernel.
-        network: The case's.
-        known: What the gradients are to be.
+        network: The case's, in its own element types or in float64.
+        backward: What is known of the gradients.
     """
+    prepared = Prepared(operator, network)
+    native_inputs, native = prepared.native(backward.inputs), prepared.native(backward.grads)
+    gradients = prepared.pull_back(native_inputs, [native.get(name) for name in prepared.executor.results])
+    named = gradients_by_name(prepared, network, backward.inputs, gradients, backward.names)
+    return named, changed(prepared, native_inputs, backward.inputs, native, backward.grads)
 
-    operator: Operator[Any]
-    network: Network
-    known: BackwardProblem
-    upgrades: bool = True
 
-    def outputs(self) -> dict[str, np.ndarray]:
-        """The gradients, computed anew."""
-        return self.observed(self.network, self.known.inputs, self.known.grads)[0]
-
-    def run(self, network: Network, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:  # noqa: ARG002 (a Subject)
-        """The gradients of the case itself: what is asked for is the network that was derived from it."""
-        return self.outputs()
-
-    def run_precisely(
-        self,
-        network: Network,
-        inputs: Mapping[str, np.ndarray],  # noqa: ARG002 (a Subject)
-    ) -> dict[str, np.ndarray]:
-        """The gradients in float64."""
-        network, wide = in_float64(self.network, self.known.inputs)
-        grads = {name: array.astype(np.float64) for name, array in self.known.grads.items()}
-        return self.observed(network, wide, grads)[0]
-
-    def observed(
-        self, network: Network, inputs: Mapping[str, np.ndarray], grads: Mapping[str, np.ndarray]
-    ) -> tuple[dict[str, np.ndarray], list[str]]:
-        """The gradients, and what of its arguments ``backward`` changed."""
-        prepared = Prepared(self.operator, network)
-        native_inputs, native = prepared.native(inputs), prepared.native(grads)
-        got = prepared.pull_back(native_inputs, [native.get(name) for name in prepared.executor.results])
-        named = gradients_by_name(prepared, network, inputs, got, self.known.names)
-        return named, changed(prepared, native_inputs, inputs, native, grads)
+def _precise_gradients(operator: Operator[Any], problem: Problem, backward: BackwardProblem) -> dict[str, np.ndarray]:
+    network, wide = in_float64(problem.network, backward.inputs)
+    grads = {name: array.astype(np.float64) for name, array in backward.grads.items()}
+    return kernel_gradients(operator, network, replace(backward, inputs=wide, grads=grads))[0]
 
 
 def gradients_by_name(
@@ -342,7 +324,7 @@ def error_maps(
         if not operator.differentiates:
             raise Unsupported(f"{operator.name} has no gradient", advice=f"override {operator.name}.backward")
         backward = problem.backward(distribution)
-        truth, actual = backward.truth, KernelGradients(operator, problem.network, backward).outputs()
+        truth, actual = backward.truth, kernel_gradients(operator, problem.network, backward)[0]
         shown = {gradient: f"gradient of {name}" for name, gradient in backward.names.items()}
     else:
         truth = problem.truth(distribution)

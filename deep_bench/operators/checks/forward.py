@@ -16,15 +16,16 @@ import numpy as np
 
 from deep_bench.check import judge
 from deep_bench.check.oracle import Effort, Truth
+from deep_bench.check.subject import SubjectCalls
 from deep_bench.check.verdict import Verdict
 from deep_bench.errors import DeepBenchError
-from deep_bench.graph import operator_name
+from deep_bench.graph import Network, operator_name
 from deep_bench.operators.argument import Argument
 from deep_bench.operators.case import Case, label_of
 from deep_bench.operators.case_schema import row_of
 from deep_bench.operators.checks.arrays import Arrangement, available_layouts
 from deep_bench.operators.checks.finding import Finding, combined
-from deep_bench.operators.checks.problem import NAN, KernelSubject, Prepared, Problem, finding_of, posed
+from deep_bench.operators.checks.problem import NAN, Prepared, Problem, finding_of, posed
 from deep_bench.operators.draws import DISTRIBUTIONS, draw_of
 from deep_bench.operators.operator import Operator
 from deep_bench.tensor import is_float
@@ -155,7 +156,12 @@ def judged_finding(
     arrange: Arrange = Prepared.native,
 ) -> Finding:
     """What the checker says of the kernel's answer to the inputs of ``truth``, which may lie in memory as they like."""
-    subject = KernelSubject(operator, truth.network, truth.inputs, arrange)
+
+    def run(network: Network, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        prepared = Prepared(operator, network)
+        return prepared.read(prepared.call(arrange(prepared, inputs)))
+
+    subject = SubjectCalls(lambda: run(truth.network, truth.inputs), run)
     declared = (operator_name(truth.network.nodes[0]),) if operator.norm_wise else ()
     verdict = judge(truth, subject, norm_wise=declared)
     bits = verdict.significant_bits

@@ -15,7 +15,6 @@ import numpy as np
 
 from deep_bench.check.judge import EndToEnd, assess_whole
 from deep_bench.check.oracle import Effort, Truth, establish
-from deep_bench.check.subject import in_float64
 from deep_bench.errors import DeepBenchError, Unsupported, shortened
 from deep_bench.graph import Network
 from deep_bench.operators.case import Case
@@ -246,41 +245,6 @@ def kernel_result(doing: str, run: Callable[[], R]) -> R:
     except (Exception, SystemExit) as error:  # a kernel may raise anything
         line = shortened(next(iter(str(error).strip().splitlines()), ""), LINE_CHARACTERS)
         raise KernelFailure(f"{doing} raised {type(error).__name__}{f': {line}' if line else ''}") from error
-
-
-class KernelSubject:
-    """A kernel as a `deep_bench.check.Subject`.
-
-    Args:
-        operator: The kernel.
-        network: The case's.
-        inputs: What it is judged on.
-        arrange: How inputs lie in memory, if not one element after the other.
-    """
-
-    upgrades = True
-
-    def __init__(
-        self,
-        operator: Operator[Any],
-        network: Network,
-        inputs: Mapping[str, np.ndarray],
-        arrange: Callable[[Prepared, Mapping[str, np.ndarray]], Mapping[str, Any]] = Prepared.native,
-    ) -> None:
-        self.operator, self.network, self.inputs, self.arrange = operator, network, inputs, arrange
-
-    def outputs(self) -> dict[str, np.ndarray]:
-        """Its outputs, computed anew at each call."""
-        return self.run(self.network, self.inputs)
-
-    def run(self, network: Network, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Set the kernel up for another network of the same operator, and run it."""
-        prepared = Prepared(self.operator, network)
-        return prepared.read(prepared.call(self.arrange(prepared, inputs)))
-
-    def run_precisely(self, network: Network, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """As `run`, in float64."""
-        return self.run(*in_float64(network, inputs))
 
 
 def finding_of(name: str, problem: Problem, find: Callable[[], Finding], place: str = "") -> Finding:

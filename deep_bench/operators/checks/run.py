@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
@@ -130,13 +129,22 @@ def _findings(
         for case in cases:
             yield from (runner.check(name, case) for name in names)
         return
-    Isolated = IsolatedChecks
-
-    with Isolated(operator, seed, effort, limit_s) as child:
+    with (
+        tempfile.TemporaryDirectory(prefix="deep-bench-", ignore_cleanup_errors=True) as folder,
+        Worker(
+            f"{__name__}:CheckProcess",
+            {"operator": dumped(operator, operator.name), "seed": seed, "effort": effort},
+            label=operator.name,
+            log=Path(folder) / "log",
+            limit_s=limit_s,
+            start_limit_s=max(limit_s, _START_S),
+            lasting=True,
+        ) as worker,
+    ):
         for case in cases:
             deaths = 0
             for number, name in enumerate(names):
-                finding, lived = child.check(name, case)
+                finding, lived = _checked(worker, name, case)
                 yield finding
                 deaths = 0 if lived else deaths + 1
                 if deaths == _DEATHS:
@@ -211,67 +219,15 @@ class CheckProcess:
         return self._runner.check(name, loaded(case, "the case"))
 
 
-class IsolatedChecks:
-    """Runs checks in a child process, and starts another one when it ends.
-
-    Args:
-        operator: The kernel.
-        seed, effort: As for `deep_bench.operators.checks.check_operator`.
-        limit_s: The most seconds that one check of one case may take.
-
-    Raises:
-        InvalidArgument: The kernel cannot be pickled.
-    """
-
-    def __init__(self, operator: Operator[Any], seed: int, effort: Effort, limit_s: float) -> None:
-        self._name = operator.name
-        self._arguments = {"operator": dumped(operator, operator.name), "seed": seed, "effort": effort}
-        self._limit_s = limit_s
-        self._folder = Path(tempfile.mkdtemp(prefix="deep-bench-"))
-        self._worker: Worker | None = None
-
-    def check(self, name: str, case: Case) -> tuple[Finding, bool]:
-        """One check of one case, and whether the process lived through it."""
-        try:
-            if self._worker is None:
-                self._worker = self._started()
-            return self._worker.call("check", name, dumped(case, case.name)), True
-        except WorkerDied as death:
-            self._end()
-            return Finding(name, case.name, "failed", self._why(death)), False
-        except DeepBenchError as error:
-            return Finding(name, case.name, "failed", first_line(error)), True
-
-    def close(self) -> None:
-        """End the process."""
-        self._end()
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def __enter__(self) -> IsolatedChecks:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _started(self) -> Worker:
-        worker = Worker(
-            "deep_bench.operators.checks.run:CheckProcess",
-            self._arguments,
-            label=self._name,
-            log=self._folder / "log",
-            limit_s=max(self._limit_s, _START_S),
-        )
-        worker.limit_s = self._limit_s
-        return worker
-
-    def _why(self, death: WorkerDied) -> str:
-        """What happened, without the kernel's name, which the findings carry."""
-        return first_line(death).removeprefix(f"{self._name}: ").removesuffix(" during 'check'")
-
-    def _end(self) -> None:
-        if self._worker is not None:
-            self._worker.close()
-            self._worker = None
+def _checked(worker: Worker, name: str, case: Case) -> tuple[Finding, bool]:
+    """One check of one case in a process, and whether that lived through it."""
+    try:
+        return worker.call("check", name, dumped(case, case.name)), True
+    except WorkerDied as death:  # the findings carry the kernel's name
+        reason = first_line(death).removeprefix(f"{worker.label}: ").removesuffix(" during 'check'")
+        return Finding(name, case.name, "failed", reason), False
+    except DeepBenchError as error:
+        return Finding(name, case.name, "failed", first_line(error)), True
 
 
 def not_checked(names: Sequence[str], case: Case, reason: str) -> list[Finding]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from time import perf_counter
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from deep_bench import frameworks
-from deep_bench.check.judge import EndToEnd, assess_whole, judge, settle_whole
+from deep_bench.check.judge import EndToEnd, judge
 from deep_bench.check.oracle import SAMPLES, Effort, Truth
 from deep_bench.environments.lean import oldest_stamp
 from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidInput, Unsupported, WorkerDied
@@ -25,10 +24,10 @@ from deep_bench.operators.checks.arrays import same_bits
 from deep_bench.operators.checks.problem import Honest, Problem
 from deep_bench.operators.studies.system import output_gradients, pulled_back
 from deep_bench.records.model import TrialRecord, VerdictRecord
-from deep_bench.study.judging import FleetSubject, verdict_record
+from deep_bench.study.judging import fleet_subject, verdict_record
 from deep_bench.study.settings import Checking
-from deep_bench.workers.fleet import Fleet, SystemHandle
-from deep_bench.workers.process import Worker
+from deep_bench.workers.fleet import Fleet
+from deep_bench.workers.process import SystemHandle, Worker
 
 
 class Heat:
@@ -193,7 +192,7 @@ class Judge:
 
     def judged(self, heat: Heat, label: str) -> VerdictRecord:
         """The verdict on a contestant. NumPy's remarks on empty arrays and overflow are no news to the user."""
-        subject = FleetSubject(heat, label)
+        subject = fleet_subject(heat, label)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             self._answers[label] = subject.outputs()
@@ -212,14 +211,15 @@ class Judge:
         """
         pullback, truth = self._backward
         names = dict(zip(pullback.wrt, truth.outputs, strict=True))
-        subject = _ContestantGradients(heat, label, names)
+
+        def gradients(method: str) -> dict[str, np.ndarray]:
+            arrays: Arrays = heat.call(label, method)
+            return {names[name]: gradient for name, gradient in arrays.items() if name in names}
+
         begin = perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
-            whole = assess_whole(truth, subject.outputs(), truth.outputs, truth.samples)
-            if not whole.clear:
-                oracle = pullback.subject(None).oracle_in_float64
-                whole = settle_whole(truth, subject, whole, besides="", precise_oracle=oracle)
+            whole = pullback.assessed(truth, lambda: gradients("gradients"), lambda: gradients("gradients_precisely"))
         record = _gradient_record(whole, names, truth.effort, perf_counter() - begin)
         if record.verdict in ("wrong", "cannot tell") and not whole.impossible and _as_coarse(record, forward):
             record.verdict = "reduced precision"
@@ -231,7 +231,7 @@ class Judge:
         honest = Honest(self.truth, saved_answer)
         if not honest.judgeable or truth.random:
             return ""
-        again = FleetSubject(heat, label).outputs()
+        again = fleet_subject(heat, label).outputs()
         if not honest.admits(self.truth, again):
             return "the answer to the inputs it was timed on is wrong after the calls, and was right before"
         places = ("for inputs it has not seen", "for new inputs in the same memory")
@@ -251,29 +251,6 @@ class Judge:
             warnings.simplefilter("ignore", RuntimeWarning)
             pullback = pulled_back(network, self.truth.inputs, output_gradients(network, shapes, self._seed))
             return pullback, pullback.truth(self.truth.effort)
-
-
-@dataclass(frozen=True)
-class _ContestantGradients:
-    """The gradients of a contestant as a `deep_bench.check.Subject`."""
-
-    heat: Heat
-    label: str
-    names: Mapping[str, str]
-    upgrades: bool = True
-
-    def outputs(self) -> dict[str, np.ndarray]:
-        return self._named("gradients")
-
-    def run(self, network: object, inputs: object) -> dict[str, np.ndarray]:  # noqa: ARG002 (a Subject)
-        return self._named("gradients")
-
-    def run_precisely(self, network: object, inputs: object) -> dict[str, np.ndarray]:  # noqa: ARG002 (a Subject)
-        return self._named("gradients_precisely")
-
-    def _named(self, method: str) -> dict[str, np.ndarray]:
-        gradients: Arrays = self.heat.call(self.label, method)
-        return {self.names[name]: gradient for name, gradient in gradients.items() if name in self.names}
 
 
 def _gradient_record(whole: EndToEnd, names: Mapping[str, str], effort: str, seconds: float) -> VerdictRecord:

@@ -20,7 +20,7 @@ from deep_bench import frameworks
 from deep_bench.check.subject import in_float64
 from deep_bench.errors import InvalidInput, Unsupported
 from deep_bench.fault import exposures, remarks
-from deep_bench.framework import Adapter, Executor
+from deep_bench.framework import Adapter, Executor, as_declared
 from deep_bench.graph import OPSET, Network
 from deep_bench.graph.node import FUNCTION_DOMAIN, attach_function
 from deep_bench.measure.timing import CacheFlush
@@ -31,7 +31,7 @@ from deep_bench.operators.checks.finding import in_a_line
 from deep_bench.operators.operator import KernelAdapter, KernelExecutor, loaded
 from deep_bench.operators.studies.contestants import as_operator, operator_in
 from deep_bench.operators.studies.settings import BACKWARD, BOTH, COLD, DISPATCH, FORWARD, NUMPY
-from deep_bench.tensor import is_float
+from deep_bench.tensor import as_float, is_float
 from deep_bench.variant import Variant
 
 _APART = 0x9E3779B9
@@ -247,7 +247,7 @@ class ReadyCase:
             kernel.pull_back(inputs, grads)
             return lambda: kernel.pull_back(inputs, grads)
         training = self.adapter.prepare(self._pullback.network, mode="train")
-        native_inputs, loss = self._native(self._pullback.inputs), self._pullback.subject(None).loss
+        native_inputs, loss = self._native(self._pullback.inputs), self._pullback.loss
         training.gradients(native_inputs, loss, wrt=wrt)
         return lambda: training.gradients(native_inputs, loss, wrt=wrt)
 
@@ -446,11 +446,6 @@ class OperatorSystem:
                 attach_function(node, operator)
         return self._as_declared(network, self._ready().prepare(network)(inputs))
 
-    def run_precisely(self, serialized: bytes, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """As `run`, in float64."""
-        network, wide = in_float64(Network.from_proto(onnx.load_from_string(serialized)), inputs)
-        return self.run(network.to_proto().SerializeToString(), wide)
-
     def _operator(self) -> Any:
         if self._script is not None:
             return operator_in(Path(self._script[0]), self._script[1])
@@ -465,17 +460,16 @@ class OperatorSystem:
         return not tasks.is_dir() or sum(1 for _ in tasks.iterdir()) > 1
 
     def _as_declared(self, network: Network, outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        declared = {spec.name: spec.dtype for spec in network.outputs}
-        return {n: self._cast(a, declared[n]) if n in declared else a for n, a in outputs.items()}
+        return as_declared(network, outputs) if self._casts else dict(outputs)
 
     def _as_of(self, problem: ReadyCase, gradients: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         values = {**problem.network.initializers, **problem.arrays}
-        return {n: self._cast(gradient, values[n].dtype) for n, gradient in gradients.items()}
+        return {n: as_float(g, values[n].dtype) if self._casts else g for n, g in gradients.items()}
 
-    def _cast(self, array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    @property
+    def _casts(self) -> bool:
         """A variant of another precision is judged by its values."""
-        another = self._variant is not None and "dtype" in self._variant.options
-        return array.astype(dtype) if another and is_float(dtype) and is_float(array.dtype) else array
+        return self._variant is not None and "dtype" in self._variant.options
 
     def _posed(self) -> Case:
         if self._case is None:

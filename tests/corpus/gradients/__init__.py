@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import Any
 
 import deep_bench as db
@@ -44,4 +45,10 @@ def _subject(where: str, kernel: Kernel, ladder: bool) -> Callable[[], ByHand]:
 
 
 def _native(framework: str, where: str) -> Callable[[], Any]:
-    return lambda: gradient_problem(where).pullback.subject(db.frameworks[framework]())
+    def make() -> Any:
+        posed, adapter = gradient_problem(where).pullback, db.frameworks[framework]()
+        return SimpleNamespace(
+            outputs=lambda: posed.gradients(adapter), precisely=lambda: posed.in_float64().gradients(adapter)
+        )
+
+    return make

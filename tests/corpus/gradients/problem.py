@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from deep_bench.check import Truth, establish
-from deep_bench.check.judge import EndToEnd, assess_whole, settle_whole
+from deep_bench.check.judge import EndToEnd, assess_whole
 from deep_bench.check.subject import in_float64
 from deep_bench.errors import Unsupported
 from deep_bench.graph import Network, operator_name
@@ -67,7 +67,7 @@ class GradientProblem:
             )
         if whole.clear:
             return whole
-        return settle_whole(truth, subject, whole, besides="", precise_oracle=self.pullback.subject(None).oracle_in_float64)
+        return self.pullback.settled(truth, whole, subject.outputs, subject.precisely)
 
 
 @cache
@@ -92,8 +92,6 @@ class ByHand:
         ladder: Whether it can run in float64.
     """
 
-    upgrades = True
-
     def __init__(self, problem: GradientProblem, kernel: Kernel, *, ladder: bool = True) -> None:
         self.problem, self.kernel, self.ladder = problem, kernel, ladder
 
@@ -101,11 +99,7 @@ class ByHand:
         """The gradients."""
         return self._run(self.problem.network, self.problem.inputs)
 
-    def run(self, network: Network, inputs: Arrays) -> dict[str, np.ndarray]:
-        """The gradients: what is asked for is the network that was derived."""
-        return self.outputs()
-
-    def run_precisely(self, network: Network, inputs: Arrays) -> dict[str, np.ndarray]:
+    def precisely(self) -> dict[str, np.ndarray]:
         """The gradients in float64."""
         if not self.ladder:
             raise Unsupported("it has no float64")

@@ -13,7 +13,6 @@ import numpy as np
 
 from deep_bench import frameworks
 from deep_bench.check.subject import in_float64
-from deep_bench.errors import Unsupported
 from deep_bench.graph import Network
 from deep_bench.network import differentiate
 from deep_bench.network.gradient import gradient_name
@@ -23,6 +22,7 @@ from deep_bench.tensor import is_inexact
 from ..entry import Entry
 from ..problem import Arrays
 from ..problems import BUILDERS, GRADIENTS, problem
+from ..subjects import refuse_float64
 from .mutator import Mutation, functions_in, mutation, places, watched
 from .trial import faults_among
 
@@ -97,26 +97,14 @@ class _Mutated:
 
     def run(self, network: Network, inputs: Arrays) -> dict[str, np.ndarray]:
         """The outputs of another network."""
+        if not self.ladder:
+            refuse_float64(network)
         with self.mutation.applied(), np.errstate(all="ignore"):
             return {n: np.array(y) for n, y in self._run(network, inputs).items()}
 
-    def run_precisely(self, network: Network, inputs: Arrays) -> dict[str, np.ndarray]:
-        """The outputs in float64."""
-        if not self.ladder:
-            raise Unsupported("it has no float64")
-        return self.run(*in_float64(network, inputs))
-
-
-class _MutatedRule(_Mutated):
-    """The same where what is asked for are gradients: the network that was derived is derived anew."""
-
-    def run(self, network: Network, inputs: Arrays) -> dict[str, np.ndarray]:
-        return super().run(self.network, self.inputs)
-
-    def run_precisely(self, network: Network, inputs: Arrays) -> dict[str, np.ndarray]:
-        if not self.ladder:
-            raise Unsupported("it has no float64")
-        return super().run(*in_float64(self.network, self.inputs))
+    def precisely(self) -> dict[str, np.ndarray]:
+        """The outputs on the problem itself in float64."""
+        return self.run(*in_float64(self.network, self.inputs))
 
 
 def _evaluate(network: Network, inputs: Arrays) -> Any:
@@ -190,7 +178,6 @@ def candidates(where: str) -> Iterator[Candidate]:
     if not gradients and len({n.op_type for n in posed.network.upgraded().nodes}) > 1:
         return
     run = partial(_derive, posed.pullback.wrt) if gradients else _evaluate
-    make = _MutatedRule if gradients else _Mutated
     network, wide = in_float64(posed.network, posed.inputs)
     for arrays in (posed.network.initializers, posed.inputs, network.initializers, wide):
         for array in arrays.values():
@@ -204,8 +191,8 @@ def candidates(where: str) -> Iterator[Candidate]:
         found = random.Random(where).sample(found, _MOST)
     for function, number in found:
         changed = mutation(function, number)
-        subject = make(run, posed.network, posed.inputs, changed, ladder=number % 2 == 0)
-        yield Candidate(changed, subject, make(run, network, wide, changed, ladder=True), right, own)
+        subject = _Mutated(run, posed.network, posed.inputs, changed, ladder=number % 2 == 0)
+        yield Candidate(changed, subject, _Mutated(run, network, wide, changed, ladder=True), right, own)
 
 
 def _places(prefix: str, ran: Collection[CodeType]) -> Iterator[tuple[FunctionType, int]]:

@@ -13,7 +13,7 @@ from deep_bench.check.judge import assess_whole
 from deep_bench.check.oracle import Truth
 from deep_bench.distributed import Pipeline, run_local
 from deep_bench.network.gradient import gradient_name
-from deep_bench.network.gradient.pullback import truth_of_gradients
+from deep_bench.network.gradient.pullback import Pullback
 from deep_bench.training.networks import mlp, transformer
 
 SAMPLES = 7
@@ -47,7 +47,7 @@ def problem(name: str) -> Problem:
 def truth(name: str) -> Truth:
     """What is known of the gradients with respect to all parameters, for the whole batch."""
     network, batch = problem(name)
-    return truth_of_gradients(network, "loss", list(network.parameters), batch)
+    return Pullback(network, batch, list(network.parameters), "loss").truth()
 
 
 def assert_right(name: str, gradients: Arrays) -> None:
