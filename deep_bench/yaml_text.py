@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import yaml
+from pydantic import BaseModel, ConfigDict
 
 from deep_bench.errors import InvalidArgument
 
@@ -17,6 +18,12 @@ Place: TypeAlias = tuple[str | int, ...]
 _MOST_CHARACTERS = 4_000_000
 _MOST_VALUES = 200_000
 """Aliases written out: a short text can stand for more values than fit into memory."""
+
+
+class RecipePart(BaseModel):
+    """What all parts of a recipe share: a field that there is not is refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class _StrictLoader(yaml.SafeLoader):

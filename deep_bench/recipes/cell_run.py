@@ -24,16 +24,18 @@ from typing import Any
 
 import psutil
 
-from deep_bench import communicators, frameworks
 from deep_bench.errors import DeepBenchError, FrameworkMissing, InvalidArgument
-from deep_bench.recipes.cell import Cell, command_words, prepare_files, ranks_of, variables
-from deep_bench.recipes.levels import CommunicationFields
-from deep_bench.recipes.naming import INSTALLED_ONLY
+from deep_bench.recipes.cell import Cell, command_words, prepare_files, variables
 from deep_bench.recipes.requirements import environment_variables
 from deep_bench.recipes.state import CELL, OUTPUT, CellState, NotWritten, Store
 from deep_bench.records.store import written
 from deep_bench.registry import Registry
 from deep_bench.workers.evidence import cause, oom_kills
+
+INSTALLED_ONLY = "DEEP_BENCH_INSTALLED_ONLY"
+"""The variable that, set to 1, keeps the current folder off the path of imports: a file beside a recipe may have the name of
+a library that a framework looks for, and that is not there."""
+
 
 _LACKS = tuple(os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT))
 _LEAST_BYTES = 2**16
@@ -358,12 +360,12 @@ def _no_space(reason: str, folder: Path) -> str:
 
 def _command(store: Store, cell: Cell) -> tuple[list[str], dict[str, str]]:
     fields, folder = store.experiment.fields, store.folder(cell)
-    started, crowd = launch_command(ranks_of(cell.fields), fields.slurm.mpi, fields.slurm.cpus_per_task)
+    started, crowd = launch_command(cell.fields.processes, fields.slurm.mpi, fields.slurm.cpus_per_task)
     files = prepare_files(cell, folder, store.experiment.home)
     arguments = command_words(cell, folder, files, fields.metrics)
     path = {} if store.experiment.code else {INSTALLED_ONLY: "1"}
     return [*started, *_deep_bench(), *arguments], {
-        **variables(cell.fields),
+        **variables(cell),
         **crowd,
         **environment_variables(store),
         **path,
@@ -378,17 +380,16 @@ def _deep_bench() -> list[str]:
 
 def _usable(cell: Cell) -> tuple[Cell | None, list[str]]:
     """The cell without systems that are not installed here, ``None`` if none is left; and which those are, and why."""
-    name, registry = ("over", communicators) if isinstance(cell.fields, CommunicationFields) else ("on", frameworks)
-    requested = getattr(cell.fields, name)
-    if not requested:
+    name, registry, systems = cell.fields.systems_field, cell.fields.registry, cell.fields.systems
+    if not systems:
         return cell, []
-    systems = [requested] if isinstance(requested, str) else list(requested)
     absent = {system: missing for system in systems if (missing := _missing(registry, system))}
     reasons = [f"{system} is not installed here ({', '.join(missing)})" for system, missing in absent.items()]
     remaining = [system for system in systems if system not in absent]
     if not remaining and not getattr(cell.fields, "kernels", []):
         return None, reasons
-    fields = cell.fields.model_copy(update={name: remaining[0] if isinstance(requested, str) else remaining})
+    single = isinstance(getattr(cell.fields, name), str)
+    fields = cell.fields.model_copy(update={name: remaining[0] if single else remaining})
     return replace(cell, fields=fields), reasons
 
 

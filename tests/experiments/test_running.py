@@ -31,8 +31,7 @@ from deep_bench.recipes import (
     resume_experiment,
     run_experiment,
 )
-from deep_bench.recipes.cell_run import measure_cell, note_factors, run_process
-from deep_bench.recipes.naming import INSTALLED_ONLY
+from deep_bench.recipes.cell_run import INSTALLED_ONLY, measure_cell, note_factors, run_process
 from deep_bench.recipes.state import ABOUT, CELL, OUTPUT, CellState, InUse, Store
 from deep_bench.results.gathering import gather
 from tests.experiments.expected import assert_expected
