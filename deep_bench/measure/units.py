@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from math import floor, isfinite, log10
 from types import MappingProxyType
 from typing import Any
@@ -179,6 +180,26 @@ def read_amount(text: str) -> tuple[float, str]:
     return _finite(float(match[1]), text), match[2] or ""
 
 
+def read_scaled(text: str, scales: Mapping[str, float]) -> float:
+    """A number that is not negative, with one of several units.
+
+    Args:
+        text: Such as ``5ms``.
+        scales: Each unit that may be written, to what one of it is.
+
+    Raises:
+        ValueError: It is something else.
+
+    Example:
+        >>> read_scaled("5min", SCALES["s"]), read_scaled("48K", {"": 1, "K": 1024})
+        (300.0, 49152.0)
+    """
+    number, unit = read_amount(text)
+    if number < 0 or unit not in scales:
+        raise ValueError(f"{text!r} is no number of {', '.join(filter(None, scales))}")
+    return _finite(number * scales[unit], text)
+
+
 def in_unit(value: float, written: str, unit: str) -> float:
     """A number in the unit of a figure.
 
@@ -219,14 +240,12 @@ def read_seconds(value: Any) -> Any:
         >>> read_seconds("5min"), read_seconds("500 ms"), read_seconds(3)
         (300.0, 0.5, 3.0)
     """
+    length = 0.0
     if isinstance(value, int | float) and not isinstance(value, bool):
-        number, unit = float(value), "s"
-    else:
-        try:
-            number, unit = read_amount(value) if isinstance(value, str) else (0.0, "")
-        except ValueError:
-            number, unit = 0.0, ""
-    duration = number * _SECONDS.get(unit or "s", 0.0)
-    if not 0 < duration <= _LONGEST_S:
+        length = float(value)
+    elif isinstance(value, str):
+        with suppress(ValueError):
+            length = read_scaled(value, {"": 1.0, **_SECONDS})
+    if not 0 < length <= _LONGEST_S:
         raise ValueError("a duration above 0 and up to 3650d, such as 20s, 500ms, 5min or 2h")
-    return duration
+    return length
