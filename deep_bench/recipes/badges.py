@@ -14,8 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal, TypeAlias
 
 from deep_bench.errors import InvalidArgument, InvalidRecord
-from deep_bench.recipes.bundle_environment import variables_not_set
-from deep_bench.recipes.manifest import MANIFEST, Manifest, check_folder, unpack
+from deep_bench.recipes.manifest import MANIFEST, Manifest, check_folder, unpack, variables_not_set
 from deep_bench.recipes.repetition import RepetitionRecord, read_repetition
 from deep_bench.records.store import digest
 from deep_bench.results import Result, gather

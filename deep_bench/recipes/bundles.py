@@ -22,10 +22,19 @@ from deep_bench.distributed.scaling.record import ScalingRecord, load_scaling
 from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidInput, InvalidRecord
 from deep_bench.mlperf.inference.record import InferenceRecord, load_inference
 from deep_bench.network.problem import read_inputs
-from deep_bench.recipes import bundle_environment
-from deep_bench.recipes.bundle_environment import may_set, variables_not_set
-from deep_bench.recipes.manifest import MANIFEST, BundleLock, Contents, Manifest, Omission, PackedFile, beside
-from deep_bench.recipes.state import ABOUT, RECIPE, About
+from deep_bench.recipes.cell_run import ABOUT, RECIPE, About
+from deep_bench.recipes.manifest import (
+    MANIFEST,
+    SAME_TIME,
+    Contents,
+    Manifest,
+    Omission,
+    PackedFile,
+    beside,
+    lock_environment,
+    may_set,
+    variables_not_set,
+)
 from deep_bench.records import store
 from deep_bench.records.model import Record
 from deep_bench.records.store import digest as store_digest
@@ -526,6 +535,7 @@ def bundle(
         _check_inputs(run_inputs, Path(folder))
         if licence_file is not None:
             contents.add(Path(licence_file), "LICENCE.txt", "licence")
+        packages = _merge_all(record.environment.packages for record in ran)
         manifest = Manifest(
             created=max(result.created for result in results),
             deep_bench=deep_bench.__version__,
@@ -536,7 +546,7 @@ def bundle(
             files=contents.packed,
             left=[*contents.left, *_add_data(ran)],
             licence=licence,
-            lock=_lock_of(contents, ran, Path(scratch), _add_extras(contents, results, again)),
+            lock=lock_environment(contents, packages, Path(scratch), _add_extras(contents, results, again)),
             remarks=_remarks(results, arguments),
         )
         manifest = _with_readme(contents, manifest, Path(scratch))
@@ -655,20 +665,6 @@ def _add_extras(contents: Contents, results: Results, again: Sequence[str]) -> l
     return sorted({"data", *(result.labels.get("framework", "") for result in results)} - {""})
 
 
-def _lock_of(contents: Contents, ran: Sequence[AnyRecord], scratch: Path, extras: list[str] | None) -> BundleLock:
-    lines = bundle_environment.requirements(extras)
-    file, wheel = scratch / "requirements.txt", scratch / bundle_environment.wheel_name()
-    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    bundle_environment.write_wheel(wheel)
-    contents.add(wheel, f"package/{wheel.name}", "package")
-    return BundleLock(
-        python=bundle_environment.python_version(),
-        platform=bundle_environment.this_platform(),
-        file=contents.add(file, "lock/requirements.txt", "lock"),
-        drifted=bundle_environment.version_drift(_merge_all(record.environment.packages for record in ran), lines),
-    )
-
-
 def _remarks(results: Results, arguments: Sequence[str]) -> list[str]:
     remarks = []
     if not arguments:
@@ -698,7 +694,7 @@ def _with_readme(contents: Contents, manifest: Manifest, scratch: Path) -> Manif
 def _write_archive(target: Path, manifest: Manifest, contents: Contents) -> None:
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         content = manifest.model_dump_json(indent=1).encode() + b"\n"
-        archive.writestr(zipfile.ZipInfo(MANIFEST, bundle_environment.SAME_TIME), content, zipfile.ZIP_DEFLATED)
+        archive.writestr(zipfile.ZipInfo(MANIFEST, SAME_TIME), content, zipfile.ZIP_DEFLATED)
         for path in sorted(contents.files):
             with (
                 contents.files[path].open("rb") as source,
@@ -709,6 +705,6 @@ def _write_archive(target: Path, manifest: Manifest, contents: Contents) -> None
 
 
 def _archive_entry(path: str) -> zipfile.ZipInfo:
-    entry = zipfile.ZipInfo(path, bundle_environment.SAME_TIME)
+    entry = zipfile.ZipInfo(path, SAME_TIME)
     entry.compress_type = zipfile.ZIP_DEFLATED
     return entry

@@ -28,15 +28,19 @@ import deep_bench
 from deep_bench.arrays import digest
 from deep_bench.errors import DeepBenchError, Incomparable, InvalidArgument, InvalidRecord, Unsupported, printable, shortened
 from deep_bench.measure.environment import Environment, capture
-from deep_bench.recipes.bundle_environment import (
+from deep_bench.recipes.bundles import AGAIN, AnyRecord, bundle, cell_factors, load_records, network_in, written_options
+from deep_bench.recipes.manifest import (
+    MANIFEST,
+    Manifest,
     bundle_variables,
+    check_folder,
     clean_interpreter,
     dropped_variables,
     is_ours,
+    omission_line,
+    unpack,
     variables_not_set,
 )
-from deep_bench.recipes.bundles import AGAIN, AnyRecord, bundle, cell_factors, load_records, network_in, written_options
-from deep_bench.recipes.manifest import MANIFEST, Manifest, check_folder, omission_line, unpack
 from deep_bench.records.fields import RecordModel
 from deep_bench.records.model import Record, Sha256, VerdictRecord
 from deep_bench.records.store import digest as store_digest

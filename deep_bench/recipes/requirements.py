@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import chdir
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import yaml
 
@@ -26,10 +27,12 @@ from deep_bench.measure.progress import Bars
 from deep_bench.recipes.cell import Cell
 from deep_bench.recipes.levels.network import made_network
 from deep_bench.recipes.recipe import Experiment
-from deep_bench.recipes.state import Store
 from deep_bench.registry import Registry
 from deep_bench.variant import Variant, lean_frameworks
 from deep_bench.workers.evidence import cause
+
+if TYPE_CHECKING:
+    from deep_bench.recipes.cell_run import Store
 
 _LONGEST_S = 300.0
 

@@ -21,9 +21,8 @@ from pydantic import BaseModel, ConfigDict
 from deep_bench.errors import DeepBenchError, FrameworkMissing
 from deep_bench.measure.progress import Bars
 from deep_bench.recipes.cell import Cell
-from deep_bench.recipes.cell_run import measure_cell
+from deep_bench.recipes.cell_run import ENDED, Store, measure_cell
 from deep_bench.recipes.recipe import NOTICE_S, ExperimentModel
-from deep_bench.recipes.state import ENDED, Store
 from deep_bench.records.store import read_model
 
 FOLDER = "slurm"

@@ -14,8 +14,7 @@ import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from deep_bench import networks
-from deep_bench.errors import InvalidArgument, UnknownName
-from deep_bench.recipes.faults import nearest
+from deep_bench.errors import InvalidArgument, UnknownName, nearest
 from deep_bench.recipes.levels.level import (
     SYSTEM_LABELS,
     TIME,
