@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import onnx_ir as ir
 
@@ -44,13 +44,6 @@ from deep_bench.results.gathering import MEASUREMENT, kind_of
 from deep_bench.training import record as training
 from deep_bench.training.record import TrainingRecord
 from deep_bench.yaml_text import parsed, text_in
-
-if TYPE_CHECKING:
-    from deep_bench.recipes.badges import Claims
-    from deep_bench.recipes.manifest import read_manifest, unpack
-    from deep_bench.recipes.repetition import Repetition, repeat
-
-__all__ = ["Claims", "Manifest", "Repetition", "bundle", "read_manifest", "repeat", "unpack"]
 
 FOLDERS = frozenset({"--output", "-o", "--overwrite"})
 """Options whose value is the folder that records are written to."""
@@ -270,30 +263,30 @@ class CommandInputs:
     faults: dict[str, str] = field(default_factory=dict)
     networks: set[str] = field(default_factory=set)
 
-    def command(self, given: Sequence[str], folder: Path, home: Path | None = None) -> list[str]:
+    def command(self, words: Sequence[str], folder: Path, home: Path | None = None) -> list[str]:
         """Take in what a command reads.
 
         Args:
-            given: The command.
+            words: The command.
             folder: Where it was given.
             home: What names in the recipe of an experiment are relative to; by default the recipe's own folder.
 
         Returns:
             The command with paths in the archive.
         """
-        command_words = command_parts(given, folder)
-        again = [self._again(word, folder) for word in command_words]
-        if not runs_deep_bench(given):
+        parts = command_parts(words, folder)
+        again = [self._again(word, folder) for word in parts]
+        if not runs_deep_bench(words):
             return again
         again[0] = "deep-bench"
-        for word in command_words:
+        for word in parts:
             if word.use == "reads" and Path(word.text).suffix in _RECIPES:
                 file = folder / word.text
-                if given[1:2] == ["recipe"]:
+                if words[1:2] == ["recipe"]:
                     self._recipe(file, home or file.parent, PurePosixPath("inputs"))
                 else:  # names in a recipe of training are relative to where the command is given
                     self._recipe(file, folder, PurePosixPath())
-        return again if any(word.option in FOLDERS for word in command_words) else [*again, "--output", AGAIN]
+        return again if any(word.option in FOLDERS for word in parts) else [*again, "--output", AGAIN]
 
     def _again(self, word: CommandPart, folder: Path) -> str:
         if word.use == "writes":
@@ -387,26 +380,26 @@ def _recipe_names(content: Any, home: Path) -> Iterator[CommandPart]:
         yield word
 
 
-def readme(made: Manifest) -> str:
+def readme(manifest: Manifest) -> str:
     """Markdown: what it is, how to repeat it, what is in it and what is not.
 
     Names come from files that others wrote: they are shown as code, on one line.
     """
     parts = [
-        f"# {_plain_text(made.title)}",
+        f"# {_plain_text(manifest.title)}",
         "A bundle of deep_bench: records of a run, and what it takes to repeat it.",
         "## Repeat it",
-        _how_to_repeat(made),
+        _how_to_repeat(manifest),
         "## What is in it",
-        "\n".join(_file_line(file) for file in made.files),
-        *_omission_lines(made.left),
+        "\n".join(_file_line(file) for file in manifest.files),
+        *_omission_lines(manifest.left),
         "## The environment",
-        _environment_lines(made),
+        _environment_lines(manifest),
         "## Licence",
-        _plain_text(made.licence)
-        if made.licence
+        _plain_text(manifest.licence)
+        if manifest.licence
         else "None was given by who made this bundle. Data and networks have their own.",
-        *(["## Remarks", "\n".join(f"- {_plain_text(remark)}" for remark in made.remarks)] if made.remarks else []),
+        *(["## Remarks", "\n".join(f"- {_plain_text(remark)}" for remark in manifest.remarks)] if manifest.remarks else []),
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -319,17 +319,17 @@ _LACKS = tuple(os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT))
 _LEAST_BYTES = 2**16
 
 
-def space_message(said: str) -> str:
+def space_message(output: str) -> str:
     """What of the last lines of a process tells that space was lacking; empty if none does.
 
     Args:
-        said: Lines, joined by " | ".
+        output: Lines, joined by " | ".
 
     Example:
         >>> space_message("a table | deep-bench: cannot write a.json: No space left on device | What to do: free some space")
         'deep-bench: cannot write a.json: No space left on device'
     """
-    return next((line for line in said.split(" | ") if any(words in line for words in _LACKS)), "")
+    return next((line for line in output.split(" | ") if any(words in line for words in _LACKS)), "")
 
 
 def is_disk_full(folder: Path) -> bool:

@@ -39,19 +39,19 @@ def at_line(line: int | None) -> str:
     return "" if line is None else f"line {line}: "
 
 
-def unknown_field(where: str, name: str, known: Iterable[str], line: int | None) -> InvalidArgument:
+def unknown_field(where: str, name: str, choices: Iterable[str], line: int | None) -> InvalidArgument:
     """The error for a field that there is not.
 
     Args:
         where: What it is no field of.
         name: The field.
-        known: What there is.
+        choices: What there is.
         line: Where it is written.
     """
-    known = list(known)
-    near = nearest(name, known)
+    choices = list(choices)
+    near = nearest(name, choices)
     message = f"{at_line(line)}{name!r} is no field of {where}" + (f"; {near}" if near else "")
-    return InvalidArgument(message, f"one of {', '.join(known)}", near)
+    return InvalidArgument(message, f"one of {', '.join(choices)}", near)
 
 
 def refusal(

@@ -88,9 +88,9 @@ class Omission(RecordModel):
     files: dict[InsidePath, Sha256] = Field(default_factory=dict)
 
 
-def omission_line(one: Omission) -> str:
+def omission_line(omission: Omission) -> str:
     """What is left out, why, and where it can be had, in one line."""
-    return f"{one.what}: {one.why}; {one.source or 'where it can be had was not told'}"
+    return f"{omission.what}: {omission.why}; {omission.source or 'where it can be had was not told'}"
 
 
 class BundleLock(RecordModel):
@@ -298,6 +298,12 @@ def read_manifest(bundle: str | Path) -> Manifest:
         return _manifest(archive, path)
 
 
+def check_empty(folder: Path) -> None:
+    """See that a folder is a new one, or has no files."""
+    if folder.exists() and any(folder.iterdir()):
+        raise InvalidArgument(f"the folder {folder} has files", "an empty one, or a new one")
+
+
 def unpack(bundle: str | Path, folder: str | Path) -> Manifest:
     """Write the files of a bundle into a folder, each compared with its digest.
 
@@ -310,8 +316,7 @@ def unpack(bundle: str | Path, folder: str | Path) -> Manifest:
         InvalidArgument: The folder has files, or cannot be written.
     """
     path, into = Path(bundle), Path(folder)
-    if into.exists() and any(into.iterdir()):
-        raise InvalidArgument(f"the folder {into} has files", "an empty one, or a new one")
+    check_empty(into)
     with _open_archive(path) as archive:
         manifest = _manifest(archive, path)
         entries = _check_entries(archive, manifest, path)
@@ -569,11 +574,11 @@ _VARIABLES = re.compile(
 _MOST_BYTES = 4 * 2**20
 
 
-def clean_interpreter(made: Manifest, folder: Path, tell: Callable[[str], object] = lambda _: None) -> Path:
+def clean_interpreter(manifest: Manifest, folder: Path, tell: Callable[[str], object] = lambda _: None) -> Path:
     """The interpreter of a new environment with the exact versions of the lock, built once and kept for the next time.
 
     Args:
-        made: The bundle's manifest.
+        manifest: The bundle's manifest.
         folder: Where it was unpacked.
         tell: Told each step, and what pip says.
 
@@ -583,15 +588,15 @@ def clean_interpreter(made: Manifest, folder: Path, tell: Callable[[str], object
         InvalidArgument: There is no such Python here.
         WorkerError: A package cannot be installed.
     """
-    if made.lock.platform != sysconfig.get_platform():  # wheels for one do not run on another
-        came = f"a lock of {made.lock.platform} on {sysconfig.get_platform()}"
+    if manifest.lock.platform != sysconfig.get_platform():  # wheels for one do not run on another
+        came = f"a lock of {manifest.lock.platform} on {sysconfig.get_platform()}"
         raise Unsupported(came, "the same kind of system", "repeat it in the environment that is here: --here")
-    lines = lock_lines(folder / made.lock.file)
-    (package,) = made.of("package")
+    lines = lock_lines(folder / manifest.lock.file)
+    (package,) = manifest.of("package")
     wheel = (folder / package.path).resolve()
     declaration = Declaration(
         requirements=(*lines, f"deep-bench @ {wheel.as_uri()}"),
-        python=_interpreter_of(made.lock.python),
+        python=_interpreter_of(manifest.lock.python),
         deep_bench=False,
     )
     return build(
@@ -614,23 +619,23 @@ def lock_lines(file: Path) -> list[str]:
     return lines
 
 
-def is_ours(made: Manifest) -> bool:
+def is_ours(manifest: Manifest) -> bool:
     """Whether a bundle's deep_bench is this very one."""
     with TemporaryDirectory() as scratch:
         wheel = Path(scratch) / wheel_name()
         write_wheel(wheel)
-        return [file.sha256 for file in made.of("package")] == [digest(wheel)]
+        return [file.sha256 for file in manifest.of("package")] == [digest(wheel)]
 
 
-def bundle_variables(made: Manifest, *, here: bool) -> dict[str, str]:
+def bundle_variables(manifest: Manifest, *, here: bool) -> dict[str, str]:
     """The environment variables of a repeated run: this machine's, and those of the bundle that it may set.
 
     Args:
-        made: The bundle's manifest.
+        manifest: The bundle's manifest.
         here: Whether it runs in this environment; a clean one is not given what changes another Python than its own.
     """
     names = set(os.environ) if here else set(os.environ) - set(dropped_variables())
-    return {name: os.environ[name] for name in names} | may_set(made)
+    return {name: os.environ[name] for name in names} | may_set(manifest)
 
 
 def dropped_variables() -> list[str]:
@@ -638,14 +643,14 @@ def dropped_variables() -> list[str]:
     return sorted(name for name in os.environ if name.startswith("PYTHON") or name == "VIRTUAL_ENV")
 
 
-def may_set(made: Manifest) -> dict[str, str]:
+def may_set(manifest: Manifest) -> dict[str, str]:
     """The variables that the run had, and that a repetition is given."""
-    return {name: value for name, value in made.variables.items() if _VARIABLES.fullmatch(name)}
+    return {name: value for name, value in manifest.variables.items() if _VARIABLES.fullmatch(name)}
 
 
-def variables_not_set(made: Manifest) -> list[str]:
+def variables_not_set(manifest: Manifest) -> list[str]:
     """The variables that the run had, and that a repetition is not given."""
-    return sorted(set(made.variables) - set(may_set(made)))
+    return sorted(set(manifest.variables) - set(may_set(manifest)))
 
 
 def _interpreter_of(version: str) -> str | None:

@@ -197,11 +197,11 @@ def combinations(model: ExperimentModel, lines: Mapping[Place, int]) -> list[Com
     return unique
 
 
-def measurements(found: Iterable[Combination], together: str | None) -> list[tuple[Combination, tuple[Any, ...]]]:
+def measurements(combined: Iterable[Combination], together: str | None) -> list[tuple[Combination, tuple[Any, ...]]]:
     """Combinations that differ in nothing but the factor that is compared within one measurement, put together.
 
     Args:
-        found: The combinations.
+        combined: The combinations.
         together: That factor; ``None`` if it does not vary.
 
     Returns:
@@ -213,7 +213,7 @@ def measurements(found: Iterable[Combination], together: str | None) -> list[tup
         [({'batch': 1}, ('torch', 'onnxruntime')), ({'batch': 8}, ('torch',))]
     """
     groups: dict[str, tuple[Combination, dict[str, Any]]] = {}
-    for combination in found:
+    for combination in combined:
         remaining = {name: value for name, value in combination.items() if name != together}
         _, values = groups.setdefault(canonical(remaining), (remaining, {}))
         if together is not None and together in combination:
@@ -221,29 +221,29 @@ def measurements(found: Iterable[Combination], together: str | None) -> list[tup
     return [(remaining, tuple(values.values())) for remaining, values in groups.values()]
 
 
-def select_cells(found: Sequence[Any], wanted: Sequence[str], known: Mapping[str, Sequence[Any]]) -> list[Any]:
+def select_cells(cells: Sequence[Any], choices: Sequence[str], factors: Mapping[str, Sequence[Any]]) -> list[Any]:
     """The cells that have these values of factors.
 
     Args:
-        found: Cells.
-        wanted: ``factor=value`` each; of several values of one factor, any.
-        known: Factor to its values.
+        cells: Of a recipe.
+        choices: ``factor=value`` each; of several values of one factor, any.
+        factors: Factor to its values.
 
     Raises:
         InvalidArgument: No ``factor=value``, or none that there is.
     """
     requested: dict[str, set[str]] = {}
-    for text in wanted:
+    for text in choices:
         name, equals, value = text.partition("=")
-        if not equals or name not in known:
+        if not equals or name not in factors:
             raise InvalidArgument(
-                f"--only {text!r}", f"factor=value of {', '.join(known) or '(nothing varies)'}", nearest(name, known)
+                f"--only {text!r}", f"factor=value of {', '.join(factors) or '(nothing varies)'}", nearest(name, factors)
             )
-        values = [_value_word(option) for option in known[name]]
+        values = [_value_word(option) for option in factors[name]]
         if value not in values:
             raise InvalidArgument(f"--only {text!r}", f"{name} is one of {', '.join(values)}", nearest(value, values))
         requested.setdefault(name, set()).add(value)
-    return [c for c in found if all(_value_word(c.factors.get(name)) in values for name, values in requested.items())]
+    return [c for c in cells if all(_value_word(c.factors.get(name)) in values for name, values in requested.items())]
 
 
 def canonical(value: Any) -> str:

@@ -329,9 +329,7 @@ class Outcome:
 
     def table(self) -> str:
         """Cell by cell: what became of it, the verdict, whether it is accepted, and the figures."""
-        as_text = outcome_text
-
-        return as_text(self)
+        return outcome_text(self)
 
     def __repr__(self) -> str:
         return self.table()
