@@ -33,7 +33,7 @@ from deep_bench.records.model import (
     BlockRecord,
     CaseFacts,
     ErrorRecord,
-    Recipe,
+    OptionsRecord,
     Record,
     SampleSet,
     SuiteFacts,
@@ -258,7 +258,7 @@ class RecordKeeper:
         self.record = Record(
             deep_bench=__version__,
             command=sys.argv,
-            recipe=Recipe(options=_options(settings), seeds={"data and order": settings.seed}),
+            recipe=OptionsRecord(options=_options(settings), seeds={"data and order": settings.seed}),
             suite=SuiteFacts(name=MARK, source=_SOURCE, cases=cases),
             environment=capture(),
             systems=system_records,
