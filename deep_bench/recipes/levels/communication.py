@@ -69,11 +69,6 @@ class CommunicationFields(LevelFields):
     registry: ClassVar[Registry] = communicators
     labels: ClassVar = (*SYSTEM_LABELS, *RANK_LABELS, "case", "operator", "dtype", "bytes", "seed")
 
-    @property
-    def processes(self) -> int:
-        """See `LevelFields.processes`."""
-        return self.ranks
-
     def foreign_code(self, cell: Cell, home: Path) -> Iterator[tuple[str, str]]:  # noqa: ARG002
         """See `LevelFields.foreign_code`."""
         yield from import_paths("the communicator", self.over, communicators)
@@ -96,11 +91,6 @@ class CommunicationFields(LevelFields):
         yield from self.repeated("over", self.over)
         yield f"--pair={self.pair[0]},{self.pair[1]}"
         yield from self.with_values("sizes", "dtype", "budget", "ci_width", "seed", "machine")
-
-    def files(self) -> Iterator[str]:
-        """See `LevelFields.files`."""
-        if self.machine is not None:
-            yield self.machine
 
     def check_fit(self, load: Callable[[str], Network]) -> None:  # noqa: ARG002
         """See `LevelFields.check_fit`."""

@@ -125,8 +125,8 @@ class LevelFields(RecipePart):
 
     @property
     def processes(self) -> int:
-        """How many processes measure together."""
-        return 1
+        """How many processes measure together: the field ``ranks``, where there is one."""
+        return int(getattr(self, "ranks", 1))
 
     # What it names
 
@@ -185,8 +185,9 @@ class LevelFields(RecipePart):
     # What this machine has
 
     def files(self) -> Iterator[str]:
-        """The files that the fields name."""
-        yield from ()
+        """The files that the fields name; of all levels, the one that says what messages cost."""
+        if (machine := getattr(self, "machine", None)) is not None:
+            yield machine
 
     def missing_data(self, cell: Cell) -> Iterator[str]:  # noqa: ARG002
         """What else is not on this machine, and what to get."""

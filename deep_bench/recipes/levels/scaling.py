@@ -97,11 +97,6 @@ class ScalingFields(TrainedFields):
         yield from self.with_values("distributed", "scaling", "machine", "over", "latency", "bandwidth")
         yield from self.with_values("replay_up_to", "budget", "steps", "seed")
 
-    def files(self) -> Iterator[str]:
-        """See `LevelFields.files`."""
-        if self.machine is not None:
-            yield self.machine
-
     def check_fit(self, load: Callable[[str], Network]) -> None:  # noqa: ARG002
         """See `LevelFields.check_fit`."""
         from deep_bench.distributed.scaling.study import machine_of_file

@@ -173,11 +173,6 @@ class TrainingFields(TrainedFields):
     )
     needed: ClassVar[Mapping[str, str]] = {"time to target": "a target, such as {accuracy: 0.9}"}
 
-    @property
-    def processes(self) -> int:
-        """See `LevelFields.processes`."""
-        return self.ranks
-
     def check_names(self, cell: Cell, home: Path, line: LineFinder) -> None:
         """See `LevelFields.check_names`."""
         from deep_bench.training.recipes import Recipe
