@@ -66,6 +66,17 @@ def on_a_line(text: object) -> str:
     return printable(str(text)).replace("\n", "\\n")
 
 
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A question that names the known word nearest to this one, if one is near.
+
+    Example:
+        >>> nearest("optimiser", ["optimizer", "data"]), nearest("x", ["optimizer"])
+        ("did you mean 'optimizer'?", '')
+    """
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean {near[0]!r}?" if near else ""
+
+
 class DeepBenchError(Exception):
     """Base of every error that a user can cause and mend.
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import yaml
+from pydantic import BaseModel, ConfigDict
 
 from deep_bench.errors import InvalidArgument
 
@@ -17,6 +18,19 @@ Place: TypeAlias = tuple[str | int, ...]
 _MOST_CHARACTERS = 4_000_000
 _MOST_VALUES = 200_000
 """Aliases written out: a short text can stand for more values than fit into memory."""
+
+
+class RecipePart(BaseModel):
+    """What all parts of a recipe share: a field that there is not is refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+def model_in(annotation: Any) -> type[BaseModel] | None:
+    """The model among the members of a type, such as the items of a list."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((model for part in get_args(annotation) if (model := model_in(part)) is not None), None)
 
 
 class _StrictLoader(yaml.SafeLoader):

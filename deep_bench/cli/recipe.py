@@ -87,8 +87,7 @@ def check(recipe: str, changes: Sequence[str], here: bool, allow_code: bool, deb
         f"{experiment.name}: level {experiment.level}, cells: {len(experiment.cells)}, conditions: {len(experiment.rules)}"
     )
     if here:
-        from deep_bench.recipes.fitting import wrong_here
-        from deep_bench.recipes.requirements import missing_here
+        from deep_bench.recipes.requirements import missing_here, wrong_here
 
         faults = [f"missing: {fault}" for fault in missing_here(experiment)]
         faults += [f"wrong: {fault}" for fault in wrong_here(experiment)] if experiment.home.is_dir() else []

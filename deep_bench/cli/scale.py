@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,10 +64,14 @@ class Quantity(click.ParamType[float]):
         """Read a number with a unit."""
         if isinstance(value, float):
             return value
-        match = re.fullmatch(r"\s*(\d+\.?\d*(?:e-?\d+)?|\.\d+)\s*(\S+)\s*", str(value))
-        if match is None or match[2] not in self._units or float(match[1]) <= 0:
+        from deep_bench.measure.units import read_scaled
+
+        quantity = 0.0
+        with suppress(ValueError):
+            quantity = read_scaled(str(value), self._units)
+        if quantity <= 0:
             self.fail(f"{value!r}: write {self._example}; units are {', '.join(self._units)}", param, ctx)
-        return float(match[1]) * self._units[match[2]]
+        return quantity
 
 
 class Algorithm(click.ParamType[tuple[str, str]]):

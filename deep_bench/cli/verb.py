@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _FILES_KEY = "deep_bench.cli.files"
 _PICTURES = (".eps", ".jpg", ".jpeg", ".pdf", ".png", ".svg", ".webp")
-_UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
 class Seconds(click.ParamType[float]):
@@ -37,10 +36,12 @@ class Seconds(click.ParamType[float]):
         """Read a number with a unit."""
         if isinstance(value, float):
             return value
-        match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([a-z]*)\s*", str(value))
-        if match is None or match[2] not in _UNITS:
+        from deep_bench.measure.units import SCALES, read_scaled
+
+        try:
+            return read_scaled(str(value), {"": 1.0, **SCALES["s"]})
+        except ValueError:
             self.fail(f"{value!r} is no duration: write 20s, 500ms or 2m", param, ctx)
-        return float(match[1]) * _UNITS[match[2]]
 
 
 class Size(click.ParamType[tuple[str, int]]):

@@ -22,7 +22,7 @@ from typing import Any
 import psutil
 from pydantic import BaseModel, ConfigDict
 
-from deep_bench.measure.units import in_bytes
+from deep_bench.measure.units import in_bytes, read_scaled
 from deep_bench.records.fields import Count, NotNegative
 
 _SYS = Path("/sys")
@@ -128,7 +128,7 @@ def caches(root: Path = _SYS) -> list[Cache]:
     entries: dict[tuple[int, str, int, str], None] = {}
     for folder in root.glob("devices/system/cpu/cpu[0-9]*/cache/index[0-9]*"):
         level, kind, size, shared = (_text_of(folder / name) for name in ("level", "type", "size", "shared_cpu_list"))
-        entries[int(level), kind, _cache_bytes(size), shared] = None
+        entries[int(level), kind, int(read_scaled(size, {"": 1, "K": 2**10, "M": 2**20, "G": 2**30})), shared] = None
     if not entries:
         raise LookupError("the system does not tell of caches")
     alike = Counter((level, kind, size) for level, kind, size, _ in entries)
@@ -294,12 +294,6 @@ def _links(nvml: Any, handle: Any) -> str:
 
 def _text_of(file: Path) -> str:
     return file.read_text(encoding="utf-8", errors="replace").strip()
-
-
-def _cache_bytes(text: str) -> int:
-    """A size such as ``48K``, in bytes."""
-    units = {"K": 2**10, "M": 2**20, "G": 2**30}
-    return int(text[:-1]) * units[text[-1]] if text[-1:] in units else int(text)
 
 
 PACKAGES = (

@@ -46,7 +46,7 @@ from deep_bench.records.model import (
     ErrorRecord,
     FaultRecord,
     NetworkFacts,
-    Recipe,
+    OptionsRecord,
     Record,
     SampleSet,
     SystemRecord,
@@ -336,7 +336,7 @@ def _first_record(problem: NetworkProblem, variants: dict[str, Variant], setting
     record = Record(
         deep_bench=deep_bench.__version__,
         command=[os.path.basename(sys.argv[0]), *sys.argv[1:]],
-        recipe=Recipe(options=options, seeds={"run": settings.seed}),
+        recipe=OptionsRecord(options=options, seeds={"run": settings.seed}),
         network=NetworkFacts(
             name=problem.source.name,
             sha256=problem.source.sha256,

@@ -1,6 +1,7 @@
 from .badges import Claims as Claims
 from .bundles import bundle as bundle
 from .cell import Cell as Cell
+from .cell_run import NotWritten as NotWritten
 from .manifest import Manifest as Manifest
 from .manifest import read_manifest as read_manifest
 from .manifest import unpack as unpack
@@ -14,4 +15,3 @@ from .run import Outcome as Outcome
 from .run import experiment_status as experiment_status
 from .run import resume_experiment as resume_experiment
 from .run import run_experiment as run_experiment
-from .state import NotWritten as NotWritten

@@ -10,32 +10,18 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from deep_bench.errors import InvalidArgument
-from deep_bench.recipes.cell import Cell, is_file_name, suite_of_cases, training_content, with_threads
-from deep_bench.recipes.faults import at_line, line_of, nearest, several
-from deep_bench.recipes.levels import (
-    CaseFields,
-    CommunicationFields,
-    NetworkFields,
-    OperatorsFields,
-    ScalingFields,
-    TrainingFields,
-    amount,
-    in_unit,
-)
+from deep_bench.errors import InvalidArgument, nearest
+from deep_bench.measure.units import in_unit, read_amount
+from deep_bench.recipes.cell import Cell
+from deep_bench.recipes.faults import at_line, line_of, several
+from deep_bench.recipes.levels.level import VERDICTS, FigureKind
 from deep_bench.results.labels import LABEL_NAMES, text_of
-from deep_bench.tensor import is_inexact, significand_bits
 from deep_bench.yaml_text import Place
 
 if TYPE_CHECKING:
-    from deep_bench.results.result import Direction, Figure, Result
-
-VERDICTS = ("right", "reduced precision", "wrong", "cannot tell", "no information", "unchecked")
+    from deep_bench.results.result import Figure, Result
 
 FACTOR = "factor."
 """Before the label of a factor that has the name of another label."""
@@ -43,139 +29,6 @@ FACTOR = "factor."
 
 Values = frozenset[str] | None
 """Of a label; ``None`` for any, where it is not known before."""
-
-
-class FigureKind(NamedTuple):
-    """The unit of a figure, and which is better."""
-
-    unit: str
-    direction: Direction
-
-
-_TIME_KIND = FigureKind("s", "lower")
-_BYTES_A_SECOND = FigureKind("B/s", "higher")
-_SHARE_KIND = FigureKind("", "higher")
-
-_SYSTEM = ("system", "framework", "version", "device", "option.")
-_RANKS = ("ranks", "nodes", "communicator")
-_LABELS: Mapping[str, Sequence[str]] = {
-    "operators": (*_SYSTEM, "suite", "case", "operator", "dtype", "seed"),
-    "network": (*_SYSTEM, "network", "size.", "dtype", "seed"),
-    "training": (
-        *(*_SYSTEM, *_RANKS, "network", "data", "batch", "optimizer", "scheme"),
-        *("seed", "epochs", "steps", "target"),
-    ),
-    "communication": (*_SYSTEM, *_RANKS, "case", "operator", "dtype", "bytes", "seed"),
-    "scaling": (*_SYSTEM, "ranks", "network", "scheme", "scaling", "machine", "batch"),
-}
-"""Level to the labels of its results; a dot at the end stands for all that begin so. What is said more closely of a label
-has a dot after its name: ``network.sha256``, ``optimizer.lr``."""
-
-
-def figures_of(cell: Cell, home: Path, metrics: Iterable[str] = ()) -> dict[str, FigureKind]:
-    """The figures that the results of a cell can have.
-
-    Args:
-        cell: The cell.
-        home: The folder that names of files are relative to.
-        metrics: What else is to be found out of operators.
-
-    Example:
-        >>> from deep_bench.recipes import load_experiment
-        >>> figures_of(load_experiment("small-communication").cells[0], Path())["bus bandwidth"]
-        FigureKind(unit='B/s', direction='higher')
-    """
-    fields = cell.fields
-    if isinstance(fields, OperatorsFields):
-        return _of_operators(fields, metrics)
-    if isinstance(fields, NetworkFields):
-        times = dict.fromkeys(("forward", "from NumPy", "first call", "setup"), _TIME_KIND)
-        return {**times, "peak memory": FigureKind("B", "lower")}
-    if isinstance(fields, CommunicationFields):
-        return _of_communication(fields)
-    if isinstance(fields, TrainingFields):
-        return _of_training(cell, home)
-    simulated = ("predicted step, simulated",) if fields.replay_up_to else ()
-    times = dict.fromkeys(("predicted step", "predicted computing", "predicted messages", *simulated), _TIME_KIND)
-    return {**times, "predicted speed-up": _SHARE_KIND, "predicted efficiency": _SHARE_KIND}
-
-
-def _of_operators(fields: OperatorsFields, metrics: Iterable[str]) -> dict[str, FigureKind]:
-    from deep_bench.measure.metrics import builtin_metrics
-    from deep_bench.operators.studies import settings as q
-
-    timed = {q.FORWARD, q.DISPATCH, "first call", "setup"}
-    timed |= {q.BOTH, q.BACKWARD} if fields.backward else set()
-    timed |= {q.COLD} if fields.cold else set()
-    timed |= {q.NUMPY} if fields.numpy else set()
-    classes = builtin_metrics()
-    instances = [classes[name]() for name in metrics if name in classes]
-    return {
-        **dict.fromkeys(timed, _TIME_KIND),
-        **{metric.name: FigureKind("s" if metric.unit == "ns" else metric.unit, metric.direction) for metric in instances},
-    }
-
-
-def _of_communication(fields: CommunicationFields) -> dict[str, FigureKind]:
-    from deep_bench.distributed.collectives.operations import KINDS
-
-    sized = any(name not in KINDS or KINDS[name].sized for name in fields.collectives)
-    return {
-        "time": _TIME_KIND,
-        **(dict.fromkeys(("algorithm bandwidth", "bus bandwidth"), _BYTES_A_SECOND) if sized else {}),
-    }
-
-
-def _of_training(cell: Cell, home: Path) -> dict[str, FigureKind]:
-    from deep_bench.training.recipes import Recipe
-
-    recipe = Recipe(training_content(cell, home))
-    scores = {name: FigureKind(score.unit, score.direction) for name, score in recipe.scores.items()}
-    target = {"time to target": _TIME_KIND} if recipe.fields.target else {}
-    return {**target, **scores, "throughput": FigureKind("samples/s", "higher"), "time": _TIME_KIND, "setup": _TIME_KIND}
-
-
-_NEEDED: Mapping[str, Mapping[str, str]] = {
-    "operators": {
-        "forward and backward": "backward: true",
-        "backward": "backward: true",
-        "forward, cold caches": "cold: true",
-        "from NumPy": "numpy: true",
-    },
-    "training": {"time to target": "a target, such as {accuracy: 0.9}"},
-    "scaling": {"predicted step, simulated": "replay_up_to above 0"},
-}
-
-
-def what_is_needed(level: str, figure: str) -> str:
-    """What a recipe has to say so that there is a figure; empty where saying something does not help.
-
-    Example:
-        >>> what_is_needed("operators", "backward"), what_is_needed("network", "backward")
-        ('backward: true', '')
-    """
-    from deep_bench.measure.metrics import builtin_metrics
-
-    if level == "operators" and figure in builtin_metrics():
-        return f"metrics: [{figure}]"
-    return _NEEDED.get(level, {}).get(figure, "")
-
-
-def verdicts_of(cell: Cell) -> tuple[str, ...]:
-    """The verdicts that the results of a cell can have.
-
-    Example:
-        >>> from deep_bench.recipes import load_experiment
-        >>> verdicts_of(load_experiment("small-training").cells[0])
-        ('unchecked',)
-    """
-    checked = cell.level == "communication" or getattr(cell.fields, "check", "off") != "off"
-    return VERDICTS if checked else ("unchecked",)
-
-
-def has_bits(cell: Cell) -> bool:
-    """Whether significant bits are found out."""
-    return getattr(cell.fields, "check", "off") != "off"
 
 
 def labels_of(cell: Cell) -> dict[str, Values]:
@@ -187,45 +40,14 @@ def labels_of(cell: Cell) -> dict[str, Values]:
         >>> sorted(found["system"]), sorted(found["batch"]), found["device"]
         (['onnxruntime', 'reference'], ['64'], None)
     """
-    labels: dict[str, Values] = dict.fromkeys((*_LABELS[cell.level], "host", "launches"))
-    labels |= {name: frozenset(values) for name, values in _known_labels(cell).items()}
+    labels: dict[str, Values] = dict.fromkeys((*cell.fields.labels, "host", "launches"))
+    labels |= {name: frozenset(values) for name, values in cell.fields.label_values().items()}
     labels |= {"kind": frozenset([cell.level]), "recipe": frozenset([cell.recipe]), "cell": frozenset([cell.id])}
     for name, value in cell.factors.items():
         labels[name] = frozenset([text_of(value)])
         if name in LABEL_NAMES:
             labels[f"{FACTOR}{name}"] = labels[name]
     return labels
-
-
-def _known_labels(cell: Cell) -> dict[str, Iterable[str]]:
-    """Labels whose values a recipe tells."""
-    fields = cell.fields
-    systems = _systems(fields)
-    labels: dict[str, Iterable[str]] = {}
-    if systems and not any("@" in name for name in systems):
-        labels = {"system": systems, "framework": [name.partition(":")[0] for name in systems]}
-    if isinstance(fields, CommunicationFields):
-        labels |= {"operator": fields.collectives, "ranks": [str(fields.ranks)]}
-    if isinstance(fields, TrainingFields):
-        labels["ranks"] = [str(fields.ranks)]
-    if isinstance(fields, OperatorsFields) and (
-        written := [candidate for candidate in fields.cases if isinstance(candidate, CaseFields)]
-    ):
-        labels["operator"] = [case.operator for case in written]
-        if all(case.label for case in written):
-            labels["case"] = [str(case.label) for case in written]
-    return labels
-
-
-def _systems(fields: object) -> list[str]:
-    """The systems under test as results call them; empty where that is not known."""
-    if isinstance(fields, CommunicationFields):
-        return [] if any(":" in name for name in fields.over) else list(fields.over)
-    assert isinstance(fields, OperatorsFields | NetworkFields | TrainingFields | ScalingFields)
-    if getattr(fields, "kernels", ()):
-        return []
-    declared = [fields.on] if isinstance(fields.on, str) else fields.on or []
-    return [with_threads(name, fields.threads) for name in declared]
 
 
 def is_label(name: str, labels: Mapping[str, Values]) -> bool:
@@ -237,47 +59,6 @@ def is_label(name: str, labels: Mapping[str, Values]) -> bool:
     """
     head, dot, _ = name.partition(".")
     return name in labels or (bool(dot) and (f"{head}." in labels or head in labels))
-
-
-def most_bits(cell: Cell) -> int:
-    """The bits of the widest floating-point type in a cell; those of float64 where its types are not known before it runs.
-
-    Example:
-        >>> from deep_bench.recipes import load_experiment
-        >>> [most_bits(load_experiment(name).cells[-1]) for name in ("small-network", "small-operators")]
-        [24, 53]
-    """
-    bits = (significand_bits(dtype) for dtype in _types_of(cell) if is_inexact(dtype))
-    return max(bits, default=significand_bits(np.dtype(np.float64)))
-
-
-def _types_of(cell: Cell) -> Iterable[np.dtype]:
-    """The types of the data that a cell is given; none where only a file tells, which may be large or not be here yet."""
-    fields = cell.fields
-    if isinstance(fields, OperatorsFields):
-        return _bits_of_cases(cell, fields)
-    if isinstance(fields, NetworkFields) and isinstance(fields.network, str) and not fields.transform:
-        return _bits_of_network(fields.network)
-    return ()
-
-
-def _bits_of_cases(cell: Cell, fields: OperatorsFields) -> Iterable[np.dtype]:
-    from deep_bench.operators.suites.from_network import suite_of
-
-    if fields.suite is not None and Path(fields.suite).suffix:
-        return ()
-    suite = suite_of_cases(cell) if fields.suite is None else suite_of(fields.suite)
-    suite = suite if fields.dtype is None else suite.with_dtype(fields.dtype)
-    return [argument.dtype for case in suite for argument in case.arguments if argument is not None]
-
-
-def _bits_of_network(name: str) -> Iterable[np.dtype]:
-    from deep_bench.graph import load
-
-    if is_file_name(name):
-        return ()
-    network = load(name)
-    return [spec.dtype for spec in (*network.inputs, *network.outputs)]
 
 
 VERDICT = "verdict"
@@ -338,7 +119,7 @@ class Rule:
         match = re.fullmatch(r"\s*(<=|>=|<|>)\s*(.+)", written) if isinstance(written, str) else None
         if match is None:
             raise ValueError(f'{written!r} is no condition: write "<= 5 ms" or ">= 20"')
-        value, unit = amount(match[2])
+        value, unit = read_amount(match[2])
         if figure == BITS and (_SIGNS[match[1]] != "higher" or unit):
             raise ValueError(f'{written!r}: more significant bits are better, and have no unit: write ">= 20"')
         return cls(figure, match[1], value, unit, where=where or {}, place=place)
@@ -568,16 +349,18 @@ def _wrong_figure(rule: Rule, cells: Sequence[CellFigures], lines: Mapping[Place
 def _in_cell(rule: Rule, cell: Cell, kinds: Mapping[str, FigureKind], line: int | None) -> InvalidArgument | None:
     about = f"{at_line(line)}{rule.figure!r} of accept"
     if rule.figure == VERDICT:
-        possible = verdicts_of(cell)
+        possible = cell.fields.verdicts
         missing = not set(rule.verdicts) & set(possible)
         came = f"{about}: {' or '.join(rule.verdicts)}, where nothing is checked ({_place_of(cell)})"
         return InvalidArgument(came, f"one of {', '.join(possible)}, or no such condition") if missing else None
     if rule.figure == BITS:
         came = f"{about}: none are found out ({_place_of(cell)})"
-        return _wrong_bits(rule, cell, about) if has_bits(cell) else InvalidArgument(came, f"one of {', '.join(kinds)}")
+        return (
+            _wrong_bits(rule, cell, about) if cell.fields.has_bits else InvalidArgument(came, f"one of {', '.join(kinds)}")
+        )
     kind = kinds.get(rule.figure)
     if kind is None:
-        extra = [VERDICT, *([BITS] if has_bits(cell) else [])]
+        extra = [VERDICT, *([BITS] if cell.fields.has_bits else [])]
         return _no_figure(rule.figure, "accept", cell, [*kinds, *extra], line)
     try:
         limit = in_unit(rule.value, rule.unit, kind.unit)
@@ -593,14 +376,14 @@ def _in_cell(rule: Rule, cell: Cell, kinds: Mapping[str, FigureKind], line: int 
 
 
 def _wrong_bits(rule: Rule, cell: Cell, about: str) -> InvalidArgument | None:
-    most = most_bits(cell)
+    most = cell.fields.most_bits(cell)
     possible = rule.value < most or (rule.value == most and rule.sign == ">=")
     came = f"{about}: {rule.sign} {rule.value:g}, and {most} are all that its type has ({_place_of(cell)})"
     return None if possible else InvalidArgument(came, f"at most {most}: float16 has 11, float32 24, float64 53")
 
 
 def _no_figure(name: str, part: str, cell: Cell, names: Iterable[str], line: int | None) -> InvalidArgument:
-    need = what_is_needed(cell.level, name)
+    need = cell.fields.what_is_needed(name)
     came = f"{at_line(line)}{name!r} of {part} is no figure of the results ({_place_of(cell)})"
     return InvalidArgument(f"{came}: it needs {need}") if need else _unknown_name(came, name, list(names))
 

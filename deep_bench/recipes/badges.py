@@ -14,8 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal, TypeAlias
 
 from deep_bench.errors import InvalidArgument, InvalidRecord
-from deep_bench.recipes.bundle_environment import variables_not_set
-from deep_bench.recipes.manifest import MANIFEST, Manifest, check_folder, unpack
+from deep_bench.recipes.manifest import MANIFEST, Manifest, check_folder, unpack, variables_not_set
 from deep_bench.recipes.repetition import RepetitionRecord, read_repetition
 from deep_bench.records.store import digest
 from deep_bench.results import Result, gather
@@ -135,27 +134,27 @@ class BadgeQuestion:
     name: str
     judge: Callable[[BundleEvidence], CheckResult]
 
-    def asked(self, found: BundleEvidence) -> BadgeCheck:
+    def asked(self, evidence: BundleEvidence) -> BadgeCheck:
         """The check."""
-        return BadgeCheck(self.name, *self.judge(found))
+        return BadgeCheck(self.name, *self.judge(evidence))
 
 
-def check_licence(found: BundleEvidence) -> CheckResult:
+def check_licence(evidence: BundleEvidence) -> CheckResult:
     """Whether others may use it."""
-    if found.manifest.licence:
-        text = " with its text" if found.manifest.of("licence") else ""
-        return "pass", f"{found.manifest.licence}{text}"
+    if evidence.manifest.licence:
+        text = " with its text" if evidence.manifest.of("licence") else ""
+        return "pass", f"{evidence.manifest.licence}{text}"
     return "fail", "no licence was given: bundle it with --licence"
 
 
-def check_whole(found: BundleEvidence) -> CheckResult:
+def check_whole(evidence: BundleEvidence) -> CheckResult:
     """Whether every file is as it was packed. Reading the evidence has compared all digests."""
-    return "pass", f"all {len(found.manifest.files)} files have the digests of the manifest"
+    return "pass", f"all {len(evidence.manifest.files)} files have the digests of the manifest"
 
 
-def check_complete(found: BundleEvidence) -> CheckResult:
+def check_complete(evidence: BundleEvidence) -> CheckResult:
     """Whether nothing is missing that is needed."""
-    omissions = found.manifest.left
+    omissions = evidence.manifest.left
     if bare := [omission.what for omission in omissions if not omission.source]:
         return "fail", f"neither in it nor told where it can be had: {', '.join(bare[:5])}"
     if unhashed := [omission.what for omission in omissions if not omission.sha256 and not omission.files]:
@@ -169,104 +168,108 @@ def check_complete(found: BundleEvidence) -> CheckResult:
     return "pass", "everything is in it"
 
 
-def check_archive(found: BundleEvidence) -> CheckResult:
+def check_archive(evidence: BundleEvidence) -> CheckResult:
     """Whether it lies in an archive that keeps it. That can be claimed here, and is verified by whoever looks there."""
-    if found.claims.doi:
-        return "unknown", f"claimed, not verified: https://doi.org/{found.claims.doi}"
-    if found.claims.archive:
-        return "fail", f"{found.claims.archive} without a DOI: archives such as Zenodo give one"
+    if evidence.claims.doi:
+        return "unknown", f"claimed, not verified: https://doi.org/{evidence.claims.doi}"
+    if evidence.claims.archive:
+        return "fail", f"{evidence.claims.archive} without a DOI: archives such as Zenodo give one"
     return "fail", "no archive and no DOI were named"
 
 
-def check_readme(found: BundleEvidence) -> CheckResult:
+def check_readme(evidence: BundleEvidence) -> CheckResult:
     """Whether a reader is told what it is and how it is used."""
-    missing = [
-        name for name, present in (("a title", found.manifest.title), ("a command", found.manifest.command)) if not present
-    ]
+    parts = {"a title": evidence.manifest.title, "a command": evidence.manifest.command}
+    missing = [name for name, part in parts.items() if not part]
     if missing:
         return "fail", f"without {' and '.join(missing)}"
-    paper = f"; it belongs to {found.claims.paper}" if found.claims.paper else ""
+    paper = f"; it belongs to {evidence.claims.paper}" if evidence.claims.paper else ""
     return "pass", f"README.md tells contents, environment and one command{paper}"
 
 
-def check_command(found: BundleEvidence) -> CheckResult:
+def check_command(evidence: BundleEvidence) -> CheckResult:
     """Whether one command repeats it, with nothing that only its author has."""
-    command = found.manifest.command
+    command = evidence.manifest.command
     if not command:
         return "fail", "there is none"
     absolute = [word for word in command if any(PurePath(part).is_absolute() for part in word.split("="))]
     if absolute:
         return "fail", f"it names places of one machine: {', '.join(absolute[:3])}"
     how = "deep-bench repeat BUNDLE, with relative paths and declared variables only"
-    hidden = ", ".join(variables_not_set(found.manifest)[:5])
+    hidden = ", ".join(variables_not_set(evidence.manifest)[:5])
     if not hidden:
         return "pass", how
-    if any(repetition.repeated for repetition in found.clean):
+    if any(repetition.repeated for repetition in evidence.clean):
         return "pass", f"{how}; a repetition did without {hidden}, which the run had"
     return "unknown", f"the run had variables that a repetition is not given: {hidden}; one will tell whether it needs them"
 
 
-def check_lock(found: BundleEvidence) -> CheckResult:
+def check_lock(evidence: BundleEvidence) -> CheckResult:
     """Whether the environment of the run is known exactly."""
-    if drifted := found.manifest.lock.drifted:
+    if drifted := evidence.manifest.lock.drifted:
         return "fail", f"the lock is of another environment than the run: {', '.join(drifted)}"
-    return "pass", f"exact versions of all packages, Python {found.manifest.lock.python}"
+    return "pass", f"exact versions of all packages, Python {evidence.manifest.lock.python}"
 
 
-def check_clean_run(found: BundleEvidence) -> CheckResult:
+def check_clean_run(evidence: BundleEvidence) -> CheckResult:
     """Whether it ran in an environment built from the lock."""
-    if not found.clean:
+    if not evidence.clean:
         return "unknown", "it was not repeated in a clean environment yet: deep-bench repeat BUNDLE"
-    good = [repetition for repetition in found.clean if repetition.repeated]
+    good = [repetition for repetition in evidence.clean if repetition.repeated]
     if not good:
-        return "fail", f"{len(found.clean)} tries in a clean environment: {found.clean[-1].verdict}"
-    return "pass", f"{len(good)} of {len(found.clean)} tries in a clean environment: {good[-1].verdict}"
+        return "fail", f"{len(evidence.clean)} tries in a clean environment: {evidence.clean[-1].verdict}"
+    return "pass", f"{len(good)} of {len(evidence.clean)} tries in a clean environment: {good[-1].verdict}"
 
 
-def check_valid(found: BundleEvidence) -> CheckResult:
+def check_valid(evidence: BundleEvidence) -> CheckResult:
     """Whether its own results are checked, right and whole."""
-    if unfinished := [result.name for result in found.results if not result.complete]:
+    if unfinished := [result.name for result in evidence.results if not result.complete]:
         return "fail", f"not finished: {', '.join(unfinished[:3])}"
-    if bad := [f"{result.name} ({result.outcome})" for result in found.results if severity(result.outcome) >= 2]:
+    if bad := [f"{result.name} ({result.outcome})" for result in evidence.results if severity(result.outcome) >= 2]:
         return "fail", f"not right: {', '.join(bad[:3])}"
-    unchecked = [result.name for result in found.results if result.verdict is None]
-    if len(unchecked) == len(found.results):
+    unchecked = [result.name for result in evidence.results if result.verdict is None]
+    if len(unchecked) == len(evidence.results):
         return "unknown", "no result was checked"
-    return "pass", f"{len(found.results) - len(unchecked)} of {len(found.results)} results were checked, and none is wrong"
+    return (
+        "pass",
+        f"{len(evidence.results) - len(unchecked)} of {len(evidence.results)} results were checked, and none is wrong",
+    )
 
 
-def check_adaptable(found: BundleEvidence) -> CheckResult:
+def check_adaptable(evidence: BundleEvidence) -> CheckResult:
     """Whether it has parameters that another purpose can set."""
-    recipes = [file.path for file in found.manifest.of("input") if file.path.endswith((".yaml", ".yml"))]
+    recipes = [file.path for file in evidence.manifest.of("input") if file.path.endswith((".yaml", ".yml"))]
     if recipes:
         return "pass", f"a recipe whose fields can be set: {', '.join(recipes[:3])}"
-    if found.manifest.command[:1] == ["deep-bench"]:
-        return "pass", f"deep-bench {' '.join(found.manifest.command[1:2])} takes other networks, systems and sizes"
+    if evidence.manifest.command[:1] == ["deep-bench"]:
+        return "pass", f"deep-bench {' '.join(evidence.manifest.command[1:2])} takes other networks, systems and sizes"
     return "unknown", "a script of its own: whether it can be adapted is for a reader to say"
 
 
-def check_second_place(found: BundleEvidence) -> CheckResult:
+def check_second_place(evidence: BundleEvidence) -> CheckResult:
     """Whether there is evidence beyond one backend in one place."""
-    frameworks = sorted({result.labels["framework"] for result in found.results if "framework" in result.labels})
-    if elsewhere := found.elsewhere:
+    frameworks = sorted({result.labels["framework"] for result in evidence.results if "framework" in result.labels})
+    if elsewhere := evidence.elsewhere:
         return "pass", f"repeated elsewhere: {', '.join(list(elsewhere)[:3])}"
     if len(frameworks) > 1:
         return "pass", f"several backends: {', '.join(frameworks)}"
     return "unknown", "one backend on one machine: repeat it elsewhere, or with a second one"
 
 
-def check_others(found: BundleEvidence) -> CheckResult:
+def check_others(evidence: BundleEvidence) -> CheckResult:
     """Whether other people obtained the results. No program of the author can know."""
-    remark = f"; {len(found.elsewhere)} repetitions on other machines may serve them as evidence" if found.elsewhere else ""
+    remark = (
+        f"; {len(evidence.elsewhere)} repetitions on other machines may serve them as evidence" if evidence.elsewhere else ""
+    )
     return "unknown", f"other people award it, never the author{remark}"
 
 
-def check_logs(found: BundleEvidence) -> CheckResult:
+def check_logs(evidence: BundleEvidence) -> CheckResult:
     """Whether the logs that a submission to MLPerf needs are in it."""
-    kinds = {result.kind for result in found.results}
+    kinds = {result.kind for result in evidence.results}
     if "mlperf" not in kinds:
         return "fail", "no run under MLPerf's tools is in it"
-    return "pass", f"{sum(result.kind == 'mlperf' for result in found.results)} runs under MLPerf's tools"
+    return "pass", f"{sum(result.kind == 'mlperf' for result in evidence.results)} runs under MLPerf's tools"
 
 
 def check_reruns(least: int, margin: float) -> Callable[[BundleEvidence], CheckResult]:

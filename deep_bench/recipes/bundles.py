@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import onnx_ir as ir
 
@@ -22,10 +22,19 @@ from deep_bench.distributed.scaling.record import ScalingRecord, load_scaling
 from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidInput, InvalidRecord
 from deep_bench.mlperf.inference.record import InferenceRecord, load_inference
 from deep_bench.network.problem import read_inputs
-from deep_bench.recipes import bundle_environment
-from deep_bench.recipes.bundle_environment import may_set, variables_not_set
-from deep_bench.recipes.manifest import MANIFEST, BundleLock, Contents, Manifest, Omission, PackedFile, beside
-from deep_bench.recipes.state import ABOUT, RECIPE, About
+from deep_bench.recipes.cell_run import ABOUT, RECIPE, About
+from deep_bench.recipes.manifest import (
+    MANIFEST,
+    SAME_TIME,
+    Contents,
+    Manifest,
+    Omission,
+    PackedFile,
+    beside,
+    lock_environment,
+    may_set,
+    variables_not_set,
+)
 from deep_bench.records import store
 from deep_bench.records.model import Record
 from deep_bench.records.store import digest as store_digest
@@ -35,9 +44,6 @@ from deep_bench.results.gathering import MEASUREMENT, kind_of
 from deep_bench.training import record as training
 from deep_bench.training.record import TrainingRecord
 from deep_bench.yaml_text import parsed, text_in
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["Manifest", "bundle"]
 
@@ -259,30 +265,30 @@ class CommandInputs:
     faults: dict[str, str] = field(default_factory=dict)
     networks: set[str] = field(default_factory=set)
 
-    def command(self, given: Sequence[str], folder: Path, home: Path | None = None) -> list[str]:
+    def command(self, words: Sequence[str], folder: Path, home: Path | None = None) -> list[str]:
         """Take in what a command reads.
 
         Args:
-            given: The command.
+            words: The command.
             folder: Where it was given.
             home: What names in the recipe of an experiment are relative to; by default the recipe's own folder.
 
         Returns:
             The command with paths in the archive.
         """
-        command_words = command_parts(given, folder)
-        again = [self._again(word, folder) for word in command_words]
-        if not runs_deep_bench(given):
+        parts = command_parts(words, folder)
+        again = [self._again(word, folder) for word in parts]
+        if not runs_deep_bench(words):
             return again
         again[0] = "deep-bench"
-        for word in command_words:
+        for word in parts:
             if word.use == "reads" and Path(word.text).suffix in _RECIPES:
                 file = folder / word.text
-                if given[1:2] == ["recipe"]:
+                if words[1:2] == ["recipe"]:
                     self._recipe(file, home or file.parent, PurePosixPath("inputs"))
                 else:  # names in a recipe of training are relative to where the command is given
                     self._recipe(file, folder, PurePosixPath())
-        return again if any(word.option in FOLDERS for word in command_words) else [*again, "--output", AGAIN]
+        return again if any(word.option in FOLDERS for word in parts) else [*again, "--output", AGAIN]
 
     def _again(self, word: CommandPart, folder: Path) -> str:
         if word.use == "writes":
@@ -376,26 +382,26 @@ def _recipe_names(content: Any, home: Path) -> Iterator[CommandPart]:
         yield word
 
 
-def readme(made: Manifest) -> str:
+def readme(manifest: Manifest) -> str:
     """Markdown: what it is, how to repeat it, what is in it and what is not.
 
     Names come from files that others wrote: they are shown as code, on one line.
     """
     parts = [
-        f"# {_plain_text(made.title)}",
+        f"# {_plain_text(manifest.title)}",
         "A bundle of deep_bench: records of a run, and what it takes to repeat it.",
         "## Repeat it",
-        _how_to_repeat(made),
+        _how_to_repeat(manifest),
         "## What is in it",
-        "\n".join(_file_line(file) for file in made.files),
-        *_omission_lines(made.left),
+        "\n".join(_file_line(file) for file in manifest.files),
+        *_omission_lines(manifest.left),
         "## The environment",
-        _environment_lines(made),
+        _environment_lines(manifest),
         "## Licence",
-        _plain_text(made.licence)
-        if made.licence
+        _plain_text(manifest.licence)
+        if manifest.licence
         else "None was given by who made this bundle. Data and networks have their own.",
-        *(["## Remarks", "\n".join(f"- {_plain_text(remark)}" for remark in made.remarks)] if made.remarks else []),
+        *(["## Remarks", "\n".join(f"- {_plain_text(remark)}" for remark in manifest.remarks)] if manifest.remarks else []),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -524,6 +530,7 @@ def bundle(
         _check_inputs(run_inputs, Path(folder))
         if licence_file is not None:
             contents.add(Path(licence_file), "LICENCE.txt", "licence")
+        packages = _merge_all(record.environment.packages for record in ran)
         manifest = Manifest(
             created=max(result.created for result in results),
             deep_bench=deep_bench.__version__,
@@ -534,7 +541,7 @@ def bundle(
             files=contents.packed,
             left=[*contents.left, *_add_data(ran)],
             licence=licence,
-            lock=_lock_of(contents, ran, Path(scratch), _add_extras(contents, results, again)),
+            lock=lock_environment(contents, packages, Path(scratch), _add_extras(contents, results, again)),
             remarks=_remarks(results, arguments),
         )
         manifest = _with_readme(contents, manifest, Path(scratch))
@@ -653,20 +660,6 @@ def _add_extras(contents: Contents, results: Results, again: Sequence[str]) -> l
     return sorted({"data", *(result.labels.get("framework", "") for result in results)} - {""})
 
 
-def _lock_of(contents: Contents, ran: Sequence[AnyRecord], scratch: Path, extras: list[str] | None) -> BundleLock:
-    lines = bundle_environment.requirements(extras)
-    file, wheel = scratch / "requirements.txt", scratch / bundle_environment.wheel_name()
-    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    bundle_environment.write_wheel(wheel)
-    contents.add(wheel, f"package/{wheel.name}", "package")
-    return BundleLock(
-        python=bundle_environment.python_version(),
-        platform=bundle_environment.this_platform(),
-        file=contents.add(file, "lock/requirements.txt", "lock"),
-        drifted=bundle_environment.version_drift(_merge_all(record.environment.packages for record in ran), lines),
-    )
-
-
 def _remarks(results: Results, arguments: Sequence[str]) -> list[str]:
     remarks = []
     if not arguments:
@@ -696,7 +689,7 @@ def _with_readme(contents: Contents, manifest: Manifest, scratch: Path) -> Manif
 def _write_archive(target: Path, manifest: Manifest, contents: Contents) -> None:
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         content = manifest.model_dump_json(indent=1).encode() + b"\n"
-        archive.writestr(zipfile.ZipInfo(MANIFEST, bundle_environment.SAME_TIME), content, zipfile.ZIP_DEFLATED)
+        archive.writestr(zipfile.ZipInfo(MANIFEST, SAME_TIME), content, zipfile.ZIP_DEFLATED)
         for path in sorted(contents.files):
             with (
                 contents.files[path].open("rb") as source,
@@ -707,6 +700,6 @@ def _write_archive(target: Path, manifest: Manifest, contents: Contents) -> None
 
 
 def _archive_entry(path: str) -> zipfile.ZipInfo:
-    entry = zipfile.ZipInfo(path, bundle_environment.SAME_TIME)
+    entry = zipfile.ZipInfo(path, SAME_TIME)
     entry.compress_type = zipfile.ZIP_DEFLATED
     return entry

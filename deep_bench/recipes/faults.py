@@ -9,26 +9,15 @@ import difflib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from deep_bench.errors import DeepBenchError, InvalidArgument, shortened
-from deep_bench.yaml_text import Place
+from deep_bench.errors import DeepBenchError, InvalidArgument, nearest, shortened
+from deep_bench.yaml_text import Place, model_in
 
 _MANY = 5
 _LONGEST_VALUE = 200
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A question that names the known word nearest to this one, if one is near.
-
-    Example:
-        >>> nearest("optimiser", ["optimizer", "data"]), nearest("x", ["optimizer"])
-        ("did you mean 'optimizer'?", '')
-    """
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"did you mean {near[0]!r}?" if near else ""
 
 
 def line_of(lines: Mapping[Place, int], path: Sequence[Any]) -> int | None:
@@ -50,19 +39,19 @@ def at_line(line: int | None) -> str:
     return "" if line is None else f"line {line}: "
 
 
-def unknown_field(where: str, name: str, known: Iterable[str], line: int | None) -> InvalidArgument:
+def unknown_field(where: str, name: str, choices: Iterable[str], line: int | None) -> InvalidArgument:
     """The error for a field that there is not.
 
     Args:
         where: What it is no field of.
         name: The field.
-        known: What there is.
+        choices: What there is.
         line: Where it is written.
     """
-    known = list(known)
-    near = nearest(name, known)
+    choices = list(choices)
+    near = nearest(name, choices)
     message = f"{at_line(line)}{name!r} is no field of {where}" + (f"; {near}" if near else "")
-    return InvalidArgument(message, f"one of {', '.join(known)}", near)
+    return InvalidArgument(message, f"one of {', '.join(choices)}", near)
 
 
 def refusal(
@@ -172,16 +161,9 @@ def names(model: type[BaseModel]) -> list[str]:
 def _model_at(model: type[BaseModel], path: Sequence[Any]) -> type[BaseModel]:
     for step in path:
         field = next((f for n, f in model.model_fields.items() if (f.alias or n) == step), None)
-        inner = None if field is None else _model_in(field.annotation)
+        inner = None if field is None else model_in(field.annotation)
         model = inner or model
     return model
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """The model among the members of a type, such as the items of a list."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((model for part in get_args(annotation) if (model := _model_in(part)) is not None), None)
 
 
 _LARGEST = 2**63

@@ -10,7 +10,8 @@ from inspect import cleandoc
 from pydantic import BaseModel
 
 from deep_bench.recipes.faults import names
-from deep_bench.recipes.levels import LEVELS, CaseFields, CellLimits, ExperimentModel, Slurm
+from deep_bench.recipes.levels import LEVELS, CaseFields
+from deep_bench.recipes.recipe import CellLimits, ExperimentModel, Slurm
 
 _HEAD = """# Fields of a recipe
 

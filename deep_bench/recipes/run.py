@@ -25,11 +25,19 @@ from deep_bench.measure.progress import Bars
 from deep_bench.measure.units import duration
 from deep_bench.recipes.acceptance import VERDICT, RuleOutcome, judge_rules
 from deep_bench.recipes.cell import Cell
-from deep_bench.recipes.cell_run import is_disk_full, last_lines, measure_cell, space_message
+from deep_bench.recipes.cell_run import (
+    ENDED,
+    OUTPUT,
+    CellState,
+    Store,
+    is_disk_full,
+    last_lines,
+    measure_cell,
+    space_message,
+)
 from deep_bench.recipes.recipe import Experiment, load_experiment, select_cells
 from deep_bench.recipes.requirements import build_environments
 from deep_bench.recipes.slurm import active_jobs, can_ask, job_of, run_jobs
-from deep_bench.recipes.state import ENDED, OUTPUT, CellState, Store
 from deep_bench.records.table import columns, print_line, print_table
 from deep_bench.results.results import amount_text, interval_text
 
@@ -321,9 +329,7 @@ class Outcome:
 
     def table(self) -> str:
         """Cell by cell: what became of it, the verdict, whether it is accepted, and the figures."""
-        as_text = outcome_text
-
-        return as_text(self)
+        return outcome_text(self)
 
     def __repr__(self) -> str:
         return self.table()

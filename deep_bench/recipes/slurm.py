@@ -20,10 +20,9 @@ from pydantic import BaseModel, ConfigDict
 
 from deep_bench.errors import DeepBenchError, FrameworkMissing
 from deep_bench.measure.progress import Bars
-from deep_bench.recipes.cell import Cell, ranks_of
-from deep_bench.recipes.cell_run import measure_cell
-from deep_bench.recipes.levels import NOTICE_S, ExperimentModel
-from deep_bench.recipes.state import ENDED, Store
+from deep_bench.recipes.cell import Cell
+from deep_bench.recipes.cell_run import ENDED, Store, measure_cell
+from deep_bench.recipes.recipe import NOTICE_S, ExperimentModel
 from deep_bench.records.store import read_model
 
 FOLDER = "slurm"
@@ -67,8 +66,8 @@ def run_jobs(store: Store, cells: Sequence[Cell], *, wait: bool, progress: bool)
     """
     active = active_jobs(store)
     waiting = [cell for cell in cells if cell.id not in active]
-    for ranks in dict.fromkeys(ranks_of(cell.fields) for cell in waiting):
-        alike = [cell for cell in waiting if ranks_of(cell.fields) == ranks]
+    for ranks in dict.fromkeys(cell.fields.processes for cell in waiting):
+        alike = [cell for cell in waiting if cell.fields.processes == ranks]
         for first in range(0, len(alike), _MOST_IN_ARRAY):
             _submit(store, alike[first : first + _MOST_IN_ARRAY], ranks)
     return _await(store, cells, progress) if wait else False

@@ -272,7 +272,7 @@ class SystemRecord(RecordModel):
         return [s.times() for s in self.samples if s.quantity == quantity and s.blocks]
 
 
-class Recipe(RecordModel):
+class OptionsRecord(RecordModel):
     """The options that were in force, defaults included, and all seeds."""
 
     options: dict[str, JsonValue] = {}
@@ -293,7 +293,7 @@ class Record(RecordModel):
     created: Date = Field(default_factory=lambda: datetime.now(UTC))
     deep_bench: str
     command: list[str] = []
-    recipe: Recipe = Recipe()
+    recipe: OptionsRecord = OptionsRecord()
     network: NetworkFacts | None = None
     suite: SuiteFacts | None = None
     data: DataFacts | None = None

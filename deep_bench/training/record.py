@@ -25,7 +25,7 @@ from deep_bench.measure.environment import Environment
 from deep_bench.measure.metrics import MetricRecord
 from deep_bench.records.fields import Count, Date, Nanoseconds, NotNegative, RecordModel, Share, Time, nanoseconds
 from deep_bench.records.folders import output_folder
-from deep_bench.records.model import ArrayFile, ErrorRecord, NetworkFacts, Recipe, Tensor
+from deep_bench.records.model import ArrayFile, ErrorRecord, NetworkFacts, OptionsRecord, Tensor
 from deep_bench.records.store import INLINE_SAMPLES, digest, file_beside, read_model, written
 from deep_bench.tensor import TensorSpec
 from deep_bench.training.checkpoint import read_checkpoint, write_checkpoint
@@ -253,7 +253,7 @@ class TrainingRecord(RecordModel):
     created: Date = Field(default_factory=lambda: datetime.now(UTC))
     deep_bench: str
     command: list[str] = Field(default_factory=list)
-    recipe: Recipe = Recipe()
+    recipe: OptionsRecord = OptionsRecord()
     environment: Environment
     steal: Share | None = None
     load_after: NotNegative | None = None

@@ -21,7 +21,7 @@ from deep_bench.measure.environment import capture
 from deep_bench.measure.metrics import Metric
 from deep_bench.measure.progress import Bars, recording
 from deep_bench.operators.operator import dumped, loaded
-from deep_bench.records.model import ErrorRecord, Recipe
+from deep_bench.records.model import ErrorRecord, OptionsRecord
 from deep_bench.training import record as storage
 from deep_bench.training.callbacks import EvaluateEvery, TargetReached, TimeLimit
 from deep_bench.training.callbacks.stopping import Signals, watched
@@ -213,7 +213,7 @@ def recorded(trainer: Trainer[Any], *, label: str = "") -> Runs:
     record = TrainingRecord(
         deep_bench=deep_bench.__version__,
         command=[os.path.basename(sys.argv[0]), *sys.argv[1:]],
-        recipe=Recipe(options={"label": label}, seeds={"run 0": run.seed}),
+        recipe=OptionsRecord(options={"label": label}, seeds={"run 0": run.seed}),
         environment=capture(),
         runs=[run],
         interrupted=run.stopped_because == INTERRUPTED,
@@ -356,7 +356,7 @@ def _first_record(plan: RunPlan, seeds: Sequence[int], apart: bool) -> TrainingR
     return TrainingRecord(
         deep_bench=deep_bench.__version__,
         command=[os.path.basename(sys.argv[0]), *sys.argv[1:]],
-        recipe=Recipe(options=options, seeds={f"run {number}": seed for number, seed in enumerate(seeds)}),
+        recipe=OptionsRecord(options=options, seeds={f"run {number}": seed for number, seed in enumerate(seeds)}),
         environment=capture(),
     )
 

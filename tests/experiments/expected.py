@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from deep_bench.recipes.acceptance import figures_of, has_bits, is_label, labels_of, verdicts_of
+from deep_bench.recipes.acceptance import is_label, labels_of
 from deep_bench.recipes.run import CellOutcome
 
 
 def assert_expected(outcome: CellOutcome) -> None:
     """Whether each figure, label and verdict of a cell that is done is one that a condition may name."""
-    figures, labels = figures_of(outcome.cell, Path.cwd()), labels_of(outcome.cell)
+    figures, labels = outcome.cell.fields.figures(outcome.cell, Path.cwd()), labels_of(outcome.cell)
     assert outcome.results
     for result in outcome.results:
         assert {name: (one.unit, one.direction) for name, one in result.figures.items()}.items() <= figures.items()
         assert [name for name in result.labels if not is_label(name, labels)] == []
-        assert result.outcome in verdicts_of(outcome.cell)
+        assert result.outcome in outcome.cell.fields.verdicts
         if result.verdict is not None and result.verdict.significant_bits is not None:
-            assert has_bits(outcome.cell)
+            assert outcome.cell.fields.has_bits
         for name, value in result.labels.items():
             known = labels.get(name)
             if name not in outcome.cell.factors:  # whose label says what became of it, as a class has its name

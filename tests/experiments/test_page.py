@@ -12,8 +12,10 @@ from click.testing import CliRunner
 from deep_bench.cli.recipe import command
 from deep_bench.recipes import READY, load_experiment
 from deep_bench.recipes.faults import names
-from deep_bench.recipes.levels import LEVELS, CaseFields, CellLimits, ExperimentModel, RecipePart, Slurm
+from deep_bench.recipes.levels import LEVELS, CaseFields
 from deep_bench.recipes.page import described, page
+from deep_bench.recipes.recipe import CellLimits, ExperimentModel, Slurm
+from deep_bench.yaml_text import RecipePart
 
 DOCS = Path(__file__).parents[2] / "docs"
 TEXT = (DOCS / "recipes.md").read_text(encoding="utf-8")

@@ -17,10 +17,10 @@ from deep_bench.cli.recipe import command
 from deep_bench.errors import InvalidArgument
 from deep_bench.recipes import READY, Experiment, load_experiment
 from deep_bench.recipes.acceptance import judge_rules, rules_of
-from deep_bench.recipes.cell import command_words, made_network, prepare_files, training_content
-from deep_bench.recipes.fitting import wrong_here
+from deep_bench.recipes.cell import command_words, prepare_files
+from deep_bench.recipes.levels.network import made_network
 from deep_bench.recipes.recipe import select_cells
-from deep_bench.recipes.requirements import missing_here
+from deep_bench.recipes.requirements import missing_here, wrong_here
 from deep_bench.recipes.run import as_accepted
 from deep_bench.records.model import VerdictRecord
 from deep_bench.results.result import Direction, Figure, Result
@@ -141,12 +141,13 @@ def test_the_command_of_a_training() -> None:
 
 
 def test_a_training_without_another_recipe_is_written_down(tmp_path: Path) -> None:
-    content = training_content(made("training", {"recipe": "digits", "on": "torch"}).cells[0], Path())
+    cell = made("training", {"recipe": "digits", "on": "torch"}).cells[0]
+    content = cell.fields.training_content(cell, Path())
     fixed = {name: value for name, value in content.items() if name not in ("name", "frameworks", "epochs")}
     cell = made("training", {**fixed, "on": "torch"}, matrix={"epochs": [3]}).cells[0]
     files = prepare_files(cell, tmp_path, Path())
     assert said(made("training", {**fixed, "on": "torch"}), recipe=files["recipe"])[-2:] == ["--", str(files["recipe"])]
-    assert Recipe(training_content(cell, Path())).fields.epochs == 3
+    assert Recipe(cell.fields.training_content(cell, Path())).fields.epochs == 3
 
 
 def test_the_command_of_a_prediction() -> None:
@@ -329,7 +330,8 @@ def test_images_of_imagenet_become_what_the_network_takes(tmp_path: Path) -> Non
     recipe = load_experiment(
         "imagenet-resnet50", f"fixed.data.path={tmp_path}", "fixed.sampler.batch=2", "fixed.network.width=1"
     )
-    made = workload(Recipe(training_content(recipe.cells[0], Path())), 0)
+    cell = recipe.cells[0]
+    made = workload(Recipe(cell.fields.training_content(cell, Path())), 0)
     _, batch = next(iter(made.loader().epoch(0)))
     assert batch["image"].shape == (2, 3, 224, 224)
     assert batch["image"].dtype == np.float32

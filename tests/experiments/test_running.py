@@ -31,9 +31,18 @@ from deep_bench.recipes import (
     resume_experiment,
     run_experiment,
 )
-from deep_bench.recipes.cell_run import measure_cell, note_factors, run_process
-from deep_bench.recipes.naming import INSTALLED_ONLY
-from deep_bench.recipes.state import ABOUT, CELL, OUTPUT, CellState, InUse, Store
+from deep_bench.recipes.cell_run import (
+    ABOUT,
+    CELL,
+    INSTALLED_ONLY,
+    OUTPUT,
+    CellState,
+    InUse,
+    Store,
+    measure_cell,
+    note_factors,
+    run_process,
+)
 from deep_bench.results.gathering import gather
 from tests.experiments.expected import assert_expected
 
@@ -292,8 +301,6 @@ def test_a_cell_without_space_is_no_failure_and_the_run_says_how_to_go_on(
 
 
 def test_a_state_that_cannot_be_written_damages_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from deep_bench.recipes import state
-
     store = Store.begun(tmp_path / "out", recipe(matrix={"batch": [1, 2]}))
     first, second = store.experiment.cells
     store.keep(first, CellState(state="done"))
@@ -302,7 +309,7 @@ def test_a_state_that_cannot_be_written_damages_nothing(tmp_path: Path, monkeypa
     def full(target: Path, fill: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(state, "replace", full)
+    monkeypatch.setattr(cell_run, "store_replace", full)
     with pytest.raises(
         NotWritten, match=f"cell batch=2: cannot write .*{second.id}/cell.json: No space left on device"
     ) as told:

@@ -8,7 +8,7 @@ from deep_bench.measure.environment import Environment
 from deep_bench.measure.rules import RULES, RuleCheck, RuleFacts, check, judged
 from deep_bench.measure.session import Series
 from deep_bench.measure.timing import Block
-from deep_bench.records.model import DataFacts, ErrorRecord, NetworkFacts, Recipe, Record, SampleSet, SystemRecord
+from deep_bench.records.model import DataFacts, ErrorRecord, NetworkFacts, OptionsRecord, Record, SampleSet, SystemRecord
 
 Make = Callable[..., list[Block]]
 KNOWN = Environment(
@@ -24,7 +24,7 @@ def system(label: str, launches: list[list[Block]], **more: object) -> SystemRec
 def whole(*systems: SystemRecord, **changes: object) -> Record:
     digest = "0" * 64
     content = {
-        "deep_bench": "0", "command": ["run"], "recipe": Recipe(seeds={"data": 0}),
+        "deep_bench": "0", "command": ["run"], "recipe": OptionsRecord(seeds={"data": 0}),
         "network": NetworkFacts(name="n", sha256=digest),
         "data": DataFacts(source="generated"), "environment": KNOWN, "systems": list(systems),
     }  # fmt: skip

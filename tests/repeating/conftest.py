@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from deep_bench.recipes import bundle_environment, repetition
+from deep_bench.recipes import manifest as contents
+from deep_bench.recipes import repetition
 from deep_bench.recipes.bundles import AGAIN, bundle
 from deep_bench.recipes.manifest import Manifest
 from deep_bench.recipes.repetition import LOG_FILE
@@ -60,9 +61,9 @@ def _same_environment(
     packed: tuple[Path, Manifest], _lines: dict[frozenset[str] | None, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The wheel of deep_bench and the lock are made once, for the first bundle; others have copies."""
-    wheel, found = packed[0].with_name(bundle_environment.wheel_name()), bundle_environment.requirements
+    wheel, found = packed[0].with_name(contents.wheel_name()), contents.requirements
     if not wheel.exists():
-        bundle_environment.write_wheel(wheel)
+        contents.write_wheel(wheel)
 
     def requirements(extras: Collection[str] | None = None) -> list[str]:
         key = None if extras is None else frozenset(extras)
@@ -70,8 +71,8 @@ def _same_environment(
             _lines[key] = found(extras)
         return _lines[key]
 
-    monkeypatch.setattr(bundle_environment, "write_wheel", lambda target: shutil.copyfile(wheel, target))
-    monkeypatch.setattr(bundle_environment, "requirements", requirements)
+    monkeypatch.setattr(contents, "write_wheel", lambda target: shutil.copyfile(wheel, target))
+    monkeypatch.setattr(contents, "requirements", requirements)
 
 
 @pytest.fixture

@@ -14,10 +14,8 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from deep_bench.errors import InvalidArgument, InvalidRecord
-from deep_bench.recipes import bundle_environment
-from deep_bench.recipes.bundle_environment import write_wheel
 from deep_bench.recipes.bundles import bundle
-from deep_bench.recipes.manifest import Contents, Manifest, check_folder, read_manifest, unpack
+from deep_bench.recipes.manifest import Contents, Manifest, check_folder, read_manifest, unpack, wheel_name, write_wheel
 from deep_bench.records.store import digest
 from tests.repeating.conftest import WORDS
 
@@ -94,7 +92,7 @@ def test_large_inputs_and_names_that_are_taken(tmp_path: Path) -> None:
 
 
 def test_the_package_is_a_wheel(packed: tuple[Path, Manifest], tmp_path: Path) -> None:
-    wheel = tmp_path / bundle_environment.wheel_name()
+    wheel = tmp_path / wheel_name()
     write_wheel(wheel)
     assert digest(wheel) == digest(packed[0].with_name(wheel.name))
     with zipfile.ZipFile(wheel) as archive:

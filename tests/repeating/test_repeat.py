@@ -17,15 +17,17 @@ from click.testing import CliRunner
 from deep_bench.cli.bundle import command as bundle_verb
 from deep_bench.cli.repeat import command as repeat_verb
 from deep_bench.errors import InvalidArgument, InvalidRecord, Unsupported
-from deep_bench.recipes.bundle_environment import (
+from deep_bench.recipes.bundles import bundle, load_records
+from deep_bench.recipes.manifest import (
+    Manifest,
+    PackedFile,
     bundle_variables,
     clean_interpreter,
     dropped_variables,
     lock_lines,
+    unpack,
     variables_not_set,
 )
-from deep_bench.recipes.bundles import bundle, load_records
-from deep_bench.recipes.manifest import Manifest, PackedFile, unpack
 from deep_bench.recipes.repetition import Bits, Repetition, allowed_command, output_digests, repeat
 from tests.repeating.conftest import WORDS
 

@@ -15,7 +15,7 @@ from deep_bench.cli.compare import command
 from deep_bench.errors import Incomparable, InvalidArgument, InvalidRecord, UnknownName
 from deep_bench.measure.environment import Environment
 from deep_bench.records import store
-from deep_bench.records.model import BlockRecord, NetworkFacts, Recipe, Record, SampleSet, SystemRecord, VerdictRecord
+from deep_bench.records.model import BlockRecord, NetworkFacts, OptionsRecord, Record, SampleSet, SystemRecord, VerdictRecord
 
 
 def compared(*words: object) -> Result:
@@ -40,7 +40,7 @@ def record(folder: Path, level: float, *, verdict: str = "right", **where: Any) 
         environment=environment,
         systems=systems,
         network=network,
-        recipe=Recipe(seeds={"run": 0}),
+        recipe=OptionsRecord(seeds={"run": 0}),
         complete=True,
     )
     return store.save(made, folder)

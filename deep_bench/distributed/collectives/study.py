@@ -5,10 +5,9 @@ Rank 0 keeps the record while it goes on.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -29,12 +28,12 @@ from deep_bench.errors import DeepBenchError, InvalidArgument, NotKept, UnknownN
 from deep_bench.measure.environment import StealMeter, capture
 from deep_bench.measure.progress import Bars
 from deep_bench.measure.session import relative_half_width
-from deep_bench.measure.units import in_bytes
+from deep_bench.measure.units import in_bytes, read_scaled
 from deep_bench.records.model import (
     BlockRecord,
     CaseFacts,
     ErrorRecord,
-    Recipe,
+    OptionsRecord,
     Record,
     SampleSet,
     SuiteFacts,
@@ -84,7 +83,8 @@ def opened(names: Sequence[str]) -> Iterator[dict[str, Communicator]]:
 
 DEEPBENCH = "deepbench/allreduce"
 
-_UNITS = {"": 1, "k": 2**10, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
+_PREFIXES = {"": 1, "k": 2**10, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
+_SCALES = {f"{prefix}{unit}": scale for prefix, scale in _PREFIXES.items() for unit in ("", "B")}
 _FORMS = f"8:4Mi (powers of two from … to), 8,1Ki,3000 (a list), or {DEEPBENCH}"
 
 
@@ -133,11 +133,11 @@ def _bytes(text: str, dtype: np.dtype) -> list[int]:
 
 
 def _number(text: str, whole: str) -> int:
-    match = re.fullmatch(r"\s*(\d+)\s*(k|Ki|Mi|Gi)?B?\s*", text)
-    number = int(match[1]) * _UNITS[match[2] or ""] if match else 0
-    if not 0 < number <= 2**40:
-        raise InvalidArgument(f"sizes {whole!r}", _FORMS)
-    return number
+    with suppress(ValueError):
+        number = read_scaled(text, _SCALES)
+        if number.is_integer() and 0 < number <= 2**40:
+            return int(number)
+    raise InvalidArgument(f"sizes {whole!r}", _FORMS)
 
 
 DEFAULT_SIZES = "8:4Mi"
@@ -258,7 +258,7 @@ class RecordKeeper:
         self.record = Record(
             deep_bench=__version__,
             command=sys.argv,
-            recipe=Recipe(options=_options(settings), seeds={"data and order": settings.seed}),
+            recipe=OptionsRecord(options=_options(settings), seeds={"data and order": settings.seed}),
             suite=SuiteFacts(name=MARK, source=_SOURCE, cases=cases),
             environment=capture(),
             systems=system_records,

@@ -33,7 +33,7 @@ from deep_bench.mlperf.inference.settings import (
     too_short,
 )
 from deep_bench.records.fields import Date, Nanoseconds, RecordModel, WholeNumbers
-from deep_bench.records.model import ArrayFile, ErrorRecord, Forms, NetworkFacts, Recipe, Sha256, VerdictRecord
+from deep_bench.records.model import ArrayFile, ErrorRecord, Forms, NetworkFacts, OptionsRecord, Sha256, VerdictRecord
 from deep_bench.records.store import INLINE_SAMPLES, FileForHdf5, digest, file_beside, read_model, written
 
 OWN_COLUMNS = ("index", "query", "issued_ns", "done_ns")
@@ -217,7 +217,7 @@ class InferenceRecord(RecordModel):
     created: Date = Field(default_factory=lambda: datetime.now(UTC))
     deep_bench: str
     command: list[str] = Field(default_factory=list)
-    recipe: Recipe = Recipe()
+    recipe: OptionsRecord = OptionsRecord()
     environment: Environment
     network: NetworkFacts
     data: dict[str, JsonValue] = Field(default_factory=dict)

@@ -39,7 +39,7 @@ from deep_bench.mlperf.inference.settings import Conf, Mode, ScenarioName, Setti
 from deep_bench.mlperf.inference.system import EXPECTED as SYSTEM_EXPECTED
 from deep_bench.mlperf.inference.system import FILE as FAULT
 from deep_bench.mlperf.inference.system import Library, Work, make_work, noted, sizes_of
-from deep_bench.records.model import ErrorRecord, Recipe
+from deep_bench.records.model import ErrorRecord, OptionsRecord
 from deep_bench.study.judging import forms_record, verdict_record
 from deep_bench.training.dataset import facts
 from deep_bench.training.record import network_facts
@@ -202,7 +202,7 @@ def _first_record(
     return InferenceRecord(
         deep_bench=deep_bench.__version__,
         command=[os.path.basename(sys.argv[0]), *sys.argv[1:]],
-        recipe=Recipe(options=options),
+        recipe=OptionsRecord(options=options),
         environment=capture(),
         network=network_facts(work.network),
         data=facts(work.dataset, contents=False),

@@ -27,6 +27,7 @@ from deep_bench.check import Effort
 from deep_bench.errors import InvalidArgument, UnknownName
 from deep_bench.graph import Network
 from deep_bench.graph.drawing import choose_sizes, draw_inputs
+from deep_bench.measure.units import SCALES, read_scaled
 from deep_bench.network.transform.batch_size import batch, through_batch
 from deep_bench.network.transform.channels import layout, through_layout
 from deep_bench.network.transform.constants import LIMIT, fold, fuse_batchnorm
@@ -37,8 +38,7 @@ from deep_bench.network.transform.stages import extract
 from deep_bench.tensor import is_float
 
 _PATH = re.compile(r"([\w.]+):([^\W\d]\w*)(?=$|:)")
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|[kKMG]i?B)?")
-_UNITS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "ki": 2**10, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
+_SCALES = {"": 1, **SCALES["B"], "KB": 10**3, "kiB": 2**10}
 
 
 @dataclass(frozen=True)
@@ -171,10 +171,10 @@ class _Options:
     def number(self, *keys: str, default: str | None = None) -> int:
         """A count, or a size in bytes: ``8``, ``100MiB``."""
         text = self.one(*keys, default=default)
-        match = _SIZE.fullmatch(text.strip())
-        if match is None:
-            raise InvalidArgument(f"{text!r} in {self.step}", "a number, or a size such as 100MiB")
-        return int(float(match[1]) * _UNITS[(match[2] or "")[:-1]])
+        try:
+            return int(read_scaled(text, _SCALES))
+        except ValueError:
+            raise InvalidArgument(f"{text!r} in {self.step}", "a number, or a size such as 100MiB") from None
 
     def sizes(self) -> dict[str, int]:
         """The numbers that are left, each by a name of the network's.

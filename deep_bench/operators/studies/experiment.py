@@ -37,7 +37,7 @@ from deep_bench.records.model import (
     CaseFacts,
     ErrorRecord,
     FaultRecord,
-    Recipe,
+    OptionsRecord,
     Record,
     SampleSet,
     SuiteFacts,
@@ -395,7 +395,7 @@ def _first_record(
     return Record(
         deep_bench=deep_bench.__version__,
         command=[os.path.basename(sys.argv[0]), *sys.argv[1:]],
-        recipe=Recipe(
+        recipe=OptionsRecord(
             options={**asdict(settings), "on": [c.label for c in contestants], "cases": len(suite), "base": base},
             seeds={"study": settings.seed},
         ),

@@ -12,14 +12,14 @@ from functools import cached_property
 from inspect import signature
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
 
 from deep_bench import datasets, frameworks, networks, optimizers, samplers
-from deep_bench.errors import InvalidArgument, UnknownName
+from deep_bench.errors import InvalidArgument, UnknownName, nearest
 from deep_bench.training import compose, optimizer, scores
 from deep_bench.training.dataset import Dataset, labels_of
 from deep_bench.training.initial import SCHEMES
@@ -28,17 +28,12 @@ from deep_bench.training.preparation import Preparation
 from deep_bench.training.recipes.splits import SPLITS
 from deep_bench.training.samplers import Infinite, Sampler, Weighted
 from deep_bench.training.scores import Score
-from deep_bench.yaml_text import parsed
+from deep_bench.yaml_text import RecipePart, model_in, parsed
 
 __all__ = ["CHAIN", "SCHEDULES", "SCORES"]
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
-
-
-class RecipePart(BaseModel):
-    """What all parts of a recipe share."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+_FRAMEWORKS = ("reference", "torch", "tensorflow", "onnxruntime")
 
 
 def _named(value: Any) -> Any:
@@ -167,22 +162,22 @@ class RecipeModel(RecipePart):
     name: str = ""
     title: str = ""
     domain: Literal["vision", "language", "recommendation", "science"] | None = None
-    notes: list[str] = []
+    notes: list[str] = Field(default_factory=list)
     network: Annotated[NamedPart, BeforeValidator(_named)]
     initialization: InitializationPart | None = InitializationPart()
     loss: LossPart
     data: Annotated[DataPart, BeforeValidator(_named)]
-    augmentation: list[dict[str, Any]] = []
-    preparation: list[dict[str, Any]] = []
+    augmentation: list[dict[str, Any]] = Field(default_factory=list)
+    preparation: list[dict[str, Any]] = Field(default_factory=list)
     sampler: Annotated[SamplerPart, BeforeValidator(_named)] = SamplerPart()
     optimizer: Annotated[OptimizerPart, BeforeValidator(_named)] = OptimizerPart()
-    chain: list[Annotated[NamedPart, BeforeValidator(_named)]] = []
+    chain: list[Annotated[NamedPart, BeforeValidator(_named)]] = Field(default_factory=list)
     scores: Annotated[list[Annotated[NamedPart, BeforeValidator(_named)]], Field(min_length=1)]
     evaluation: EvaluationPart = EvaluationPart()
-    target: Annotated[dict[str, Number], Field(max_length=1)] = {}
+    target: Annotated[dict[str, Number], Field(max_length=1)] = Field(default_factory=dict)
     epochs: PositiveInt = 10
-    seeds: Annotated[list[NonNegativeInt], Field(min_length=1)] = [0]
-    frameworks: Annotated[list[str], Field(min_length=1)] = ["reference", "torch", "tensorflow", "onnxruntime"]
+    seeds: Annotated[list[NonNegativeInt], Field(min_length=1)] = Field(default_factory=lambda: [0])
+    frameworks: Annotated[list[str], Field(min_length=1)] = Field(default_factory=lambda: list(_FRAMEWORKS))
 
 
 _MANY = 5
@@ -201,17 +196,6 @@ def refusal(where: str, error: ValidationError) -> InvalidArgument:
     return InvalidArgument(
         f"the recipe {where}: {'; '.join(came for came, _, _ in messages[:_MANY])}{suffix}", messages[0][1], messages[0][2]
     )
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The advice that names the known word nearest to this one, if one is near.
-
-    Example:
-        >>> nearest("epoch", ["epochs", "seeds"])
-        "did you mean 'epochs'?"
-    """
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"did you mean {near[0]!r}?" if near else ""
 
 
 def _worded(fault: Any) -> tuple[str, str, str]:
@@ -233,16 +217,9 @@ def _fields(path: Sequence[Any]) -> list[str]:
     model: type[BaseModel] = RecipeModel
     for step in path:
         field = model.model_fields.get(str(step))
-        inner = None if field is None else _model_in(field.annotation)
+        inner = None if field is None else model_in(field.annotation)
         model = model if isinstance(step, int) else inner or NamedPart
     return list(model.model_fields)
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """The model among the members of a type, such as the items of a list."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((model for part in get_args(annotation) if (model := _model_in(part)) is not None), None)
 
 
 def assigned(content: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
@@ -687,12 +664,8 @@ def load_recipe(source: str | Path, *assignments: str) -> Recipe:
     """
     path = _FOLDER / f"{source}.yaml" if source in RECIPES else Path(source)
     if path.suffix not in (".yaml", ".yml"):
-        near = difflib.get_close_matches(str(source), RECIPES, n=1)
-        raise InvalidArgument(
-            f"no recipe {str(source)!r}",
-            f"one of {', '.join(RECIPES)}, or a file that ends in .yaml",
-            f"did you mean {near[0]!r}?" if near else "",
-        )
+        choices = f"one of {', '.join(RECIPES)}, or a file that ends in .yaml"
+        raise InvalidArgument(f"no recipe {str(source)!r}", choices, nearest(str(source), RECIPES))
     try:
         content = parsed(path.read_text(encoding="utf-8"), f"the recipe {path}")
     except (OSError, UnicodeDecodeError) as error:
