@@ -17,7 +17,7 @@ from deep_bench.errors import InvalidArgument
 from deep_bench.graph import Network
 from deep_bench.graph.load import all_nodes
 
-SYSTEM = "deep_bench.environments.lean_system:LeanSystem"
+SYSTEM = "deep_bench.workers.lean_system:LeanSystem"
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Lean:
     Args:
         name: In `deep_bench.variant.lean_frameworks`.
         program: The file with its adapter, which needs the framework, NumPy and the standard library of that environment
-            only; see `deep_bench.environments.lean_system` for what it must offer.
+            only; see `deep_bench.workers.lean_system` for what it must offer.
         attribute: The adapter's class in it.
         rewrite: What makes of a network one that the framework reads; raises `UnsupportedOperator` where it cannot.
         options: The names of its options.

@@ -32,7 +32,7 @@ LEAN = {
     "inputs": {"x": np.arange(6, dtype=np.float32)},
     "quantities": ("native", "numpy"),
 }
-SYSTEM = "deep_bench.environments.lean_system:LeanSystem"
+SYSTEM = "deep_bench.workers.lean_system:LeanSystem"
 Start = Callable[..., Worker]
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 
+import click
 import pytest
 
 from tests.stored.stored import FOLDER, Texts, command_line, stored, without_trailing_blanks
@@ -37,6 +39,15 @@ STORED = sorted(path.relative_to(FOLDER / "help").with_suffix("").as_posix() for
 @pytest.fixture(autouse=True)
 def _one_width(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
+
+
+@pytest.fixture(autouse=True)
+def _help_of_the_whole_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget the option ``--help`` that click keeps of a verb which another test ran by itself, where ``-h`` is not known."""
+    for name, module in list(sys.modules.items()):
+        for value in vars(module).values() if name.startswith("deep_bench.cli") else ():
+            if isinstance(value, click.Command):
+                monkeypatch.setattr(value, "_help_option", None)
 
 
 @pytest.mark.parametrize("verb", STORED)
