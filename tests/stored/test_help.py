@@ -43,7 +43,7 @@ def _one_width(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _help_of_the_whole_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget the option ``--help`` that click keeps of a verb which another test ran by itself, where ``-h`` is not known."""
+    """Forget the option ``--help`` that click keeps of a verb which another test ran by itself, where there is no ``-h``."""
     for name, module in list(sys.modules.items()):
         for value in vars(module).values() if name.startswith("deep_bench.cli") else ():
             if isinstance(value, click.Command):
