@@ -185,7 +185,6 @@ def widened(draws: NDArray[np.float64], level: float, groups: int) -> tuple[floa
 
 
 _FEWEST_GROUPS = 3
-_TOTAL_RESAMPLES = 1000
 
 
 @dataclass(frozen=True)

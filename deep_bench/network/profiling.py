@@ -323,7 +323,6 @@ def _last_uses(network: Network) -> dict[int, list[ir.Value]]:
     return by_index
 
 
-_ALGORITHM_SYSTEM = "deep_bench.network.system:ProfiledSystem"
 _ASK = {"ONEDNN_VERBOSE": "1", "MKL_VERBOSE": "1"}
 
 
@@ -371,7 +370,7 @@ def chosen_algorithms(
     with tempfile.TemporaryDirectory(prefix="deep_bench_") as temporary:
         folder = Path(temporary)
         arguments = {**handed_over(problem, folder), "variant": str(variant), "loss": None}
-        with Worker(_ALGORITHM_SYSTEM, arguments, label=str(variant), log=folder / "log", environment=_ASK) as worker:
+        with Worker(_SYSTEM, arguments, label=str(variant), log=folder / "log", environment=_ASK) as worker:
             worker.prepare()
             try:
                 return dict(worker.call("algorithms"))

@@ -407,9 +407,6 @@ def _file_name(problem: NetworkProblem) -> str:
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in problem.source.name)[:60]
 
 
-_NETWORK_SYSTEM = "deep_bench.network.system:NetworkSystem"
-
-
 def contender_of(variant: Variant, problem: NetworkProblem, given: Mapping[str, Any]) -> Contender:
     """A system under test, before it is started.
 
@@ -425,7 +422,7 @@ def contender_of(variant: Variant, problem: NetworkProblem, given: Mapping[str, 
     """
     label = str(variant)
     if variant.environment is None:
-        return Contender(label, _NETWORK_SYSTEM, {"variant": label, **given})
+        return Contender(label, _SYSTEM, {"variant": label, **given})
     place = place_of(variant.environment, lean=variant.lean)
     if kernels := problem.network.kernels:
         raise Unsupported(
@@ -433,7 +430,7 @@ def contender_of(variant: Variant, problem: NetworkProblem, given: Mapping[str, 
             "a network without kernels for another environment",
         )
     if not variant.lean:
-        return Contender(label, _NETWORK_SYSTEM, {"variant": str(variant.here), **given}, place=place, translate=stamped_run)
+        return Contender(label, _SYSTEM, {"variant": str(variant.here), **given}, place=place, translate=stamped_run)
     lean: Lean = lean_frameworks[variant.framework]
     arguments = {
         **lean.arguments(variant.options),

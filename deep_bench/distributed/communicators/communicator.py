@@ -24,8 +24,6 @@ import numpy as np
 
 from deep_bench.errors import DeepBenchError, InvalidArgument, Unsupported
 
-_ANY = -1
-
 REDUCTIONS = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}
 """Name to the function of two arrays that does it."""
 
@@ -36,7 +34,7 @@ def check_peer(comm: Communicator, rank: int, tag: int, *, anyone: bool = False)
     Raises:
         InvalidArgument: No such rank, or a negative tag.
     """
-    if not 0 <= rank < comm.size and not (anyone and rank == _ANY):
+    if not 0 <= rank < comm.size and not (anyone and rank == ANY):
         raise InvalidArgument(f"rank {rank} of {comm.size}", f"0 to {comm.size - 1}{', or ANY' if anyone else ''}")
     if tag < 0:
         raise InvalidArgument(f"tag {tag}", "a tag of at least 0")

@@ -118,7 +118,7 @@ class Submission:
         )
 
 
-_LOGGED_ROOT = Path(deep_bench.__file__).parents[1]
+_ROOT = Path(deep_bench.__file__).parents[1]
 _FIRST = 4
 
 _ALL = ("0.6", "0.7", "1.0", "1.1", "2.0", "2.1", "3.0", "3.1", "4.0", "4.1", "5.0", "5.1", "6.0", "6.1")
@@ -172,7 +172,7 @@ def package_writer(path: Path, *, append: bool = False) -> tuple[Any, logging.Ha
         raise InvalidArgument(f"the log {path}: {error.strerror}", "a file that can be written", advice) from error
     logger = logging.Logger("deep_bench.mlperf", logging.INFO)  # of its own: nobody else's settings change it
     logger.addHandler(handler)
-    return mllog.MLLogger(logger, default_stack_offset=2, root_dir=re.escape(str(_LOGGED_ROOT))), handler
+    return mllog.MLLogger(logger, default_stack_offset=2, root_dir=re.escape(str(_ROOT))), handler
 
 
 def official_benchmarks(ruleset: str | None = None) -> frozenset[str]:
@@ -563,8 +563,6 @@ def _unwritable(path: Path, error: OSError) -> InvalidArgument:
 
 Tag: TypeAlias = tuple[str, Any]
 
-_TAGS_ROOT = Path(deep_bench.__file__).parents[1]
-
 _PLAIN: Mapping[str, str] = MappingProxyType(
     {
         "run_start": "RUN_START",
@@ -638,7 +636,7 @@ def _text(log: Log) -> str:
                         value,
                         benchmark=benchmark,
                         tag_set=tags.ALL_USED_TAGS,
-                        root_dir=re.escape(str(_TAGS_ROOT)),
+                        root_dir=re.escape(str(_ROOT)),
                     )
     finally:
         mlperf_log.LOGGER.handlers[:] = saved_handlers

@@ -19,7 +19,6 @@ from xml.etree import ElementTree
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.figure import Figure as Drawing
 from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
@@ -32,7 +31,7 @@ from deep_bench.measure.statistics import Times
 from deep_bench.measure.units import amount, duration, in_bytes, significant, time_unit
 from deep_bench.records.pictures import colour, marker, new_figure, tidy
 from deep_bench.results.report.model import Picture, clean
-from deep_bench.results.result import Figure as result_Figure
+from deep_bench.results.result import Figure
 from deep_bench.results.results import amount_text, interval_text
 from deep_bench.training.record import RunRecord, TrainingRecord
 from deep_bench.training.results import Runs
@@ -63,7 +62,7 @@ _SVG_SETTINGS: dict[Any, Any] = {
 }
 
 
-def svg_picture(name: str, height: float, draw: Callable[[Figure], None], *, alt: str, caption: str) -> Picture:
+def svg_picture(name: str, height: float, draw: Callable[[Drawing], None], *, alt: str, caption: str) -> Picture:
     """Draw a panel.
 
     Args:
@@ -278,8 +277,8 @@ class PlotRow:
 
     system: str
     label: str
-    figure: result_Figure
-    raw: result_Figure
+    figure: Figure
+    raw: Figure
     remark: str = ""
 
     @property
@@ -397,7 +396,7 @@ def _row_axes(drawing: Drawing, title: str, rows: Sequence[PlotRow], right: Sequ
     return axes
 
 
-def _figure_ends(figure: result_Figure) -> tuple[float, float]:
+def _figure_ends(figure: Figure) -> tuple[float, float]:
     """The ends of what is drawn of a figure."""
     interval = figure.interval
     ends = (figure.median, figure.median) if interval is None else (interval.low, interval.high)
