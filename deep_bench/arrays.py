@@ -256,3 +256,10 @@ def mapped(function: Callable[..., Any], tree: Tree, *others: Tree) -> dict[str,
         else function(value, *(peer[key] for peer in others))
         for key, value in tree.items()
     }
+
+
+def equal_arrays(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays have the same shape, type and bits."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    return np.array_equal(a, b) if a.dtype == object else a.tobytes() == b.tobytes()

@@ -613,6 +613,11 @@ def risks(environment: Environment, steal: float | None = None) -> list[Risk]:
     return [risk for risk in findings if risk is not None]
 
 
+def disturbances(environment: Environment) -> list[str]:
+    """What else the machine was doing when something began, as notes of a record."""
+    return [str(risk) for risk in risks(environment) if risk.name in ("load", "swap")]
+
+
 def _governor_risk(e: Environment) -> Risk | None:
     if e.governor == "performance":
         return None

@@ -50,6 +50,11 @@ class Bars:
         if self._bar is not None:
             self._bar.set_postfix_str(what)
 
+    def begin(self, step: str) -> None:
+        """Say that a step begins, and count it."""
+        self.at(step)
+        self.advance()
+
     def advance(self, amount: float = 1) -> None:
         """A step is done."""
         if self._bar is not None:

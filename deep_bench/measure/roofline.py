@@ -23,7 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from deep_bench.errors import InvalidArgument
-from deep_bench.measure.environment import Environment, StealMeter, capture, risks
+from deep_bench.measure.environment import Environment, StealMeter, capture, disturbances
 from deep_bench.measure.roofline_systems import allowed_cpus, thread_variables
 from deep_bench.measure.session import Measurement, Plan, SessionProgress, measure
 from deep_bench.measure.statistics import summarize
@@ -256,7 +256,7 @@ def roofline(
     environment = capture()
     machine = _machine(environment, variants)
     file = _roofline_file(machine, [list(map(str, variants)), list(dtypes), counts])
-    disturbed = [str(risk) for risk in risks(environment) if risk.name in ("load", "swap")]
+    disturbed = disturbances(environment)
     previous = None if again or in_process else _stored(file)
     if previous is not None and (disturbed or not previous.notes):
         return previous

@@ -22,7 +22,7 @@ from deep_bench.errors import UnsupportedOperator, WorkerDied
 from deep_bench.graph import Network, operator_name
 from deep_bench.graph.node import as_array, outer_values, subgraphs
 from deep_bench.measure.progress import Bars
-from deep_bench.network.suspect import quiet
+from deep_bench.study.judging import quiet
 from deep_bench.tensor import is_float
 
 _CONSTANT_UP_TO = 64

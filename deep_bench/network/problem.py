@@ -7,8 +7,7 @@ kernels that are attached to its nodes.
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from deep_bench.arrays import digest
-from deep_bench.errors import DeepBenchError, InvalidInput, InvalidNetwork
+from deep_bench.errors import InvalidInput, InvalidNetwork
 from deep_bench.framework import check_inputs
 from deep_bench.graph import Network, as_network
 from deep_bench.graph.drawing import Sizes, choose_sizes, draw_inputs
@@ -93,30 +92,6 @@ def make_problem(
     fixed = source.with_sizes(chosen.all) if chosen.all else source
     origin = f"file {inputs}" if is_file else "caller"
     return NetworkProblem(fixed, source, chosen, prepare_inputs(fixed, arrays, origin, seed))
-
-
-@contextmanager
-def suitable(name: str, advice: str = "give some with --input, or other sizes with --size") -> Iterator[None]:
-    """What the reference raises inside: it cannot run a network on inputs that do not suit it.
-
-    Args:
-        name: The network's.
-        advice: What to do then.
-
-    Raises:
-        InvalidInput: Anything but an error of deep_bench's was raised.
-    """
-    try:
-        yield
-    except DeepBenchError:
-        raise
-    except Exception as error:  # NumPy raises whatever fits
-        where = " ".join(getattr(error, "__notes__", []))
-        raise InvalidInput(
-            f"the reference cannot run {name} on these inputs: {error} {where}".strip(),
-            "inputs of values and sizes that suit the network",
-            advice,
-        ) from error
 
 
 def _check_tensors(network: Network) -> None:

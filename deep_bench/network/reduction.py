@@ -43,9 +43,10 @@ from deep_bench.network.candidate import (
 )
 from deep_bench.network.divergence import ACCUSED
 from deep_bench.network.gradient.pullback import Pullback, pull_back
-from deep_bench.network.problem import NetworkProblem, make_problem, suitable
-from deep_bench.network.suspect import ProcessAdapter, as_adapter, as_given, called, code_of, converts, failing, quiet
+from deep_bench.network.problem import NetworkProblem, make_problem
+from deep_bench.network.suspect import ProcessAdapter, as_adapter, as_given, called, code_of, converts, failing
 from deep_bench.records.folders import output_folder
+from deep_bench.study.judging import quiet, suitable
 from deep_bench.tensor import is_float
 from deep_bench.variant import Variant
 from deep_bench.workers.process import Worker, failure_text, with_details

@@ -6,7 +6,6 @@ It may be in a process of its own, as if it were in this one: what crashes there
 from __future__ import annotations
 
 import traceback
-import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -71,14 +70,6 @@ def failing(name: str) -> Iterator[None]:
         failure = WorkerError(f"{name}: it cannot run this network on these inputs: {type(error).__name__}: {line}")
         failure.details = "".join(traceback.format_exception(error))
         raise failure from error
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """NumPy's remarks on overflow and empty arrays are no news to the user where results are judged anyway."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        yield
 
 
 class ProcessAdapter(Adapter[np.ndarray]):

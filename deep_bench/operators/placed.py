@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from deep_bench.arrays import equal_arrays
 from deep_bench.errors import DeepBenchError, InvalidInput, Unsupported, UnsupportedOperator
 from deep_bench.framework import Describe, Device, describe_numpy
 from deep_bench.graph import attributes, operator_name
@@ -22,7 +23,6 @@ from deep_bench.graph.node import Kernel, as_array, function_of, kernel_of
 from deep_bench.operators.argument import Argument
 from deep_bench.operators.case import Case
 from deep_bench.operators.case_schema import spelled
-from deep_bench.operators.checks.arrays import equal_arrays
 from deep_bench.operators.checks.finding import KernelFailure, in_a_line
 from deep_bench.operators.operator import Host, Operator, keywords
 from deep_bench.operators.results import NodeResults, fits

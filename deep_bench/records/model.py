@@ -16,6 +16,7 @@ from deep_bench.measure.environment import Environment
 from deep_bench.measure.session import Series
 from deep_bench.measure.timing import Block
 from deep_bench.records.fields import Bits, Count, Date, Flags, Nanoseconds, NotNegative, RecordModel, Share, Time
+from deep_bench.tensor import TensorSpec
 
 SCHEMA_VERSION = 1
 
@@ -42,6 +43,11 @@ class Tensor(RecordModel):
     name: str
     shape: list[Count | str]
     dtype: str
+
+    @classmethod
+    def of(cls, spec: TensorSpec) -> Tensor:
+        """A tensor's description, as it is recorded."""
+        return cls(name=spec.name, shape=list(spec.shape), dtype="string" if spec.dtype == object else spec.dtype.name)
 
 
 class NetworkFacts(RecordModel):

@@ -1,8 +1,11 @@
-"""A system in its worker as the checker sees it, and what the checker and the adapters say as a record keeps it."""
+"""How a system in its worker is judged: how hard to look, what the checker sees of it, and what is kept of the verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from time import perf_counter
 from types import MappingProxyType
 from typing import Any
 
@@ -10,11 +13,65 @@ import numpy as np
 
 from deep_bench import framework
 from deep_bench.arrays import digest
+from deep_bench.check.oracle import Effort
 from deep_bench.check.subject import SubjectCalls
 from deep_bench.check.verdict import Verdict
+from deep_bench.errors import DeepBenchError, InvalidInput
 from deep_bench.graph import Network
 from deep_bench.records.model import Forms, VerdictRecord
+from deep_bench.study.settings import Checking
 from deep_bench.workers.fleet import StartedSystems
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """NumPy's remarks on overflow and empty arrays are no news to the user where results are judged anyway."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        yield
+
+
+@contextmanager
+def suitable(
+    name: str, advice: str = "give some with --input, or other sizes with --size", kind: str = "network"
+) -> Iterator[None]:
+    """What the reference raises inside: it cannot run a network or an operator on inputs that do not suit it.
+
+    Args:
+        name: Its name.
+        advice: What to do then.
+        kind: What it is.
+
+    Raises:
+        InvalidInput: Anything but an error of deep_bench's was raised.
+    """
+    try:
+        yield
+    except DeepBenchError:
+        raise
+    except Exception as error:  # NumPy raises whatever fits
+        where = " ".join(getattr(error, "__notes__", []))
+        raise InvalidInput(
+            f"the reference cannot run {name} on these inputs: {error} {where}".strip(),
+            f"inputs of values and sizes that suit the {kind}",
+            advice,
+        ) from error
+
+
+def chosen_effort(check: Checking, full_below_s: float, evaluate: Callable[[], object]) -> Effort:
+    """How many evaluations to make; the reference is run once, whose time tells where nobody else does.
+
+    Args:
+        check: How hard to look.
+        full_below_s: The most seconds that an evaluation may take for ``full`` to be chosen.
+        evaluate: Runs the reference, and raises where it cannot run.
+    """
+    begin = perf_counter()
+    evaluate()
+    seconds = perf_counter() - begin
+    if check in ("quick", "full"):
+        return check
+    return "full" if seconds < full_below_s else "quick"
 
 
 def fleet_subject(fleet: StartedSystems, label: str) -> SubjectCalls:

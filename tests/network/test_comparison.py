@@ -14,9 +14,13 @@ from onnx import helper
 
 import deep_bench as db
 from deep_bench.errors import InvalidArgument, UnknownName
+from deep_bench.measure.progress import Bars
 from deep_bench.network import NetworkComparison, compare
+from deep_bench.network import problem as db_problem
 from deep_bench.network.differences import norms
-from deep_bench.network.run import NetworkExperiment
+from deep_bench.network.run import JudgedNetwork
+from deep_bench.study.settings import NetworkSettings
+from deep_bench.study.study import RecordFile
 
 RNG = np.random.default_rng(0)
 W1, B1 = RNG.standard_normal((12, 16)).astype(np.float32), RNG.standard_normal(16).astype(np.float32)
@@ -449,10 +453,11 @@ def test_outputs_of_other_names_after_timing_are_a_finding(monkeypatch: pytest.M
             return {"other": np.zeros(1)}
 
     monkeypatch.setattr(module, "fleet_subject", Subject)
-    experiment = NetworkExperiment.__new__(NetworkExperiment)
-    experiment._answers = {"a": {"y": np.zeros(1)}}
-    experiment.record = {"a": type("System", (), {"verdict": Verdict})}  # type: ignore[assignment]
-    experiment._compare_answers(type("Fleet", (), {"runners": {"a": None}}))  # type: ignore[arg-type]
+    problem = db_problem.make_problem("digits-cnn", batch=1)
+    judged = JudgedNetwork(problem, NetworkSettings(), RecordFile(None, None), Bars(False))  # type: ignore[arg-type]
+    judged._outputs = {"a": {"y": np.zeros(1)}}
+    entries = {"a": type("System", (), {"verdict": Verdict})}
+    judged.judge_again(type("Heat", (), {"runners": {"a": None}}), entries, 0)  # type: ignore[arg-type]
     assert Verdict.findings == ["outputs other, y differ after timing from those that were judged"]
 
 

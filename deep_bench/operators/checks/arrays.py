@@ -14,6 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from deep_bench.arrays import equal_arrays
 from deep_bench.framework import Device
 from deep_bench.tensor import is_float, is_inexact
 
@@ -109,13 +110,6 @@ def is_native(device: Device[Any], array: Any, like: Any) -> bool:
 def same_bits(a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray]) -> bool:
     """Whether arrays of the same names have the same shapes, types and bits."""
     return all(equal_arrays(a[name], b[name]) for name in a)
-
-
-def equal_arrays(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two arrays have the same shape, type and bits."""
-    if a.shape != b.shape or a.dtype != b.dtype:
-        return False
-    return np.array_equal(a, b) if a.dtype == object else a.tobytes() == b.tobytes()
 
 
 _GAP = 3

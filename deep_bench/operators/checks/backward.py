@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from deep_bench.arrays import equal_arrays
 from deep_bench.check.estimate import pooled, same_kind
 from deep_bench.check.judge import EndToEnd, assess_whole
 from deep_bench.check.oracle import Effort, Truth
@@ -19,7 +20,6 @@ from deep_bench.check.subject import in_float64
 from deep_bench.errors import DeepBenchError, Unsupported, UnsupportedOperator
 from deep_bench.graph import Network, operator_name
 from deep_bench.operators.case import Case
-from deep_bench.operators.checks.arrays import equal_arrays
 from deep_bench.operators.checks.finding import Finding, KernelFailure, combined
 from deep_bench.operators.checks.problem import BackwardProblem, Prepared, Problem, finding_of, kernel_result, posed
 from deep_bench.operators.checks.slopes import Mover, moved_in_float64, narrowest, slopes_finding, ties_of

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from deep_bench.arrays import equal_arrays
 from deep_bench.check.oracle import Effort
 from deep_bench.errors import DeepBenchError, InvalidArgument, Unsupported
 from deep_bench.operators.case import Case
-from deep_bench.operators.checks.arrays import equal_arrays, is_native, overlap
+from deep_bench.operators.checks.arrays import is_native, overlap
 from deep_bench.operators.checks.finding import Finding, combined
 from deep_bench.operators.checks.problem import Prepared, Problem, finding_of, kernel_result, posed
 from deep_bench.operators.operator import Operator

@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 import psutil
 
+from deep_bench.arrays import equal_arrays
 from deep_bench.check.oracle import Effort, Truth
 from deep_bench.operators.case import Case
-from deep_bench.operators.checks.arrays import assign, equal_arrays, overlap, poison, poison_of, same_bits
+from deep_bench.operators.checks.arrays import assign, overlap, poison, poison_of, same_bits
 from deep_bench.operators.checks.finding import Finding, combined
 from deep_bench.operators.checks.problem import Honest, Prepared, Problem, finding_of, kernel_result, posed, tells_apart
 from deep_bench.operators.operator import Operator

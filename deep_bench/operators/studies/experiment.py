@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 from pydantic import JsonValue
 
-import deep_bench
-from deep_bench.errors import DeepBenchError, InvalidArgument, NotKept, UnknownName, UnsupportedOperator, WorkerDied
+from deep_bench.environments.lean import oldest_stamp
+from deep_bench.errors import DeepBenchError, InvalidArgument, UnknownName, Unsupported, UnsupportedOperator, WorkerDied
 from deep_bench.graph import Network
-from deep_bench.measure.environment import capture, risks
+from deep_bench.measure.environment import disturbances
 from deep_bench.measure.metrics import Metric, make_metric
-from deep_bench.measure.progress import Bars, recording
+from deep_bench.measure.progress import Bars
 from deep_bench.measure.roofline import Roofline, latest_roofline
-from deep_bench.measure.session import Plan, measure_launch
+from deep_bench.measure.session import Plan
 from deep_bench.operators.case import Case
 from deep_bench.operators.checks.finding import in_a_line
 from deep_bench.operators.cost import cost_of_case
 from deep_bench.operators.operator import Operator, dumped
 from deep_bench.operators.studies.contestants import OperatorContestant, base_of, contestants_of
-from deep_bench.operators.studies.judging import Heat, Judge, note_changes, note_loaded, note_patches
+from deep_bench.operators.studies.judging import Judge, note_changes, note_patches
 from deep_bench.operators.studies.result import Study
 from deep_bench.operators.studies.settings import BOTH, DISPATCH, FORWARD, VERDICT, StudySettings
 from deep_bench.operators.suites.from_network import suite_of
@@ -35,23 +32,18 @@ from deep_bench.operators.suites.suite import Suite
 from deep_bench.records.folders import output_folder
 from deep_bench.records.model import (
     CaseFacts,
-    ErrorRecord,
-    FaultRecord,
     OptionsRecord,
     Record,
-    SampleSet,
     SuiteFacts,
     SystemRecord,
     Tensor,
     TrialRecord,
     VerdictRecord,
 )
-from deep_bench.records.store import RecordWriter
-from deep_bench.study.judging import forms_record
 from deep_bench.study.settings import Checking
-from deep_bench.tensor import TensorSpec, is_float
+from deep_bench.study.study import Heat, RecordFile, StudyRun, provenance, twin_record
+from deep_bench.tensor import is_float
 from deep_bench.variant import Variant
-from deep_bench.workers.fleet import Contender, Fleet, place_facts
 
 
 def case_facts(case: Case) -> CaseFacts:
@@ -68,7 +60,7 @@ def case_facts(case: Case) -> CaseFacts:
     if cost is not None:
         names = ("flops", "special", "comparisons", "read_bytes", "written_bytes")
         counted = {name: int(getattr(cost, name)) for name in names}
-    fields = {"outputs": [_tensor(spec) for spec in outputs], "dtype": str(floats[0]) if floats else "", **counted}
+    fields = {"outputs": [Tensor.of(spec) for spec in outputs], "dtype": str(floats[0]) if floats else "", **counted}
     return bare_facts(case).model_copy(update=fields)
 
 
@@ -78,7 +70,7 @@ def bare_facts(case: Case) -> CaseFacts:
         label=case.label,
         operator=f"{case.domain}::{case.op_type}" if case.domain else case.op_type,
         attributes={name: _plain_attribute(value) for name, value in case.attributes.items()},
-        inputs=[_tensor(a.spec) for a in case.arguments if a is not None],
+        inputs=[Tensor.of(a.spec) for a in case.arguments if a is not None],
         tags=sorted(case.tags),
         count=case.count,
         source=case.source,
@@ -91,10 +83,6 @@ def signature(case: Case) -> tuple[Any, ...]:
     return (case.operator, kinds, tuple(case.attributes), case.outputs)
 
 
-def _tensor(spec: TensorSpec) -> Tensor:
-    return Tensor(name=spec.name, shape=list(spec.shape), dtype="string" if spec.dtype == object else spec.dtype.name)
-
-
 def _plain_attribute(value: Any) -> JsonValue:
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist() if value.size <= 64 else f"{value.dtype}{list(value.shape)}"
@@ -105,7 +93,6 @@ def _plain_attribute(value: Any) -> JsonValue:
     return list(value) if isinstance(value, tuple) else value
 
 
-_KEEP_EVERY_SECONDS = 5.0
 _FEWEST_BLOCKS = 6
 """Fewer give no interval."""
 
@@ -115,169 +102,94 @@ _SHARE_OF_BLOCKS = 0.5
 _SHORTEST_NS, _LONGEST_NS = 5_000_000, 50_000_000
 
 
-class RunningStudy:
-    """A study of contestants on the cases of a suite.
+class JudgedCase:
+    """A case as a study gives it to its contestants, and judges them by it.
 
     Args:
-        contestants: Their labels differ.
-        suite: At least one case.
+        case: The case.
+        number: Its place in the suite.
+        contestants: Label to contestant.
         settings: How to check and measure.
         metrics: What watches calls of the operator after it was timed.
-        output: An existing folder for the record and the contestants' logs; ``None`` keeps the record in memory only.
-        bars: Shows progress.
-        base: The contestant that was asked for as the one that others are compared with.
-
-    Attributes:
-        record: What is known so far.
-        path: The record's file, if there is one.
+        called: Contestants whose empty call was timed in this launch, with the signature of the case: shared by all cases.
     """
 
     def __init__(
         self,
-        contestants: Sequence[OperatorContestant],
-        suite: Suite,
+        case: Case,
+        number: int,
+        contestants: Mapping[str, OperatorContestant],
         settings: StudySettings,
         metrics: Sequence[str | Callable[[], Metric]],
-        output: Path | None,
-        bars: Bars,
-        *,
-        base: str | None = None,
+        called: set[Any],
     ) -> None:
-        if not len(suite):
-            raise InvalidArgument(f"the suite {suite.name} without cases", "at least one case")
-        self.contestants, self.suite, self.settings, self.bars = contestants, suite, settings, bars
-        self.metrics = list(metrics)
-        for metric in self.metrics:
-            if isinstance(metric, str):
-                make_metric(metric)  # raises where there is none
-        self._contenders = [c.contender(settings.limit) for c in contestants]
-        twin_of = base_of(contestants, base) if settings.twin else None
-        self._contenders += [c.twin() for c in self._contenders if twin_of is not None and c.label == twin_of.label]
-        self.record = _first_record(contestants, suite, settings, base)
-        self.record.systems += [_twin_record(self.record, c) for c in self._contenders if c.twin_of is not None]
-        self._writer = RecordWriter(output, self.record) if output is not None else None
-        self.path = self._writer.path if self._writer else None
-        self._kept = perf_counter()
-        self._called: set[Any] = set()
-        self._own = {c.label for c in contestants if c.own}
-        self._elsewhere = {c.label for c in self._contenders if c.place is not None}
+        self.name, self.case, self.number, self.settings, self.metrics = case.name, case, number, settings, metrics
+        self._contestants, self._called = contestants, called
+        self._facts: SuiteFacts | None = None
+        self._judge: Judge | None = None
 
-    @property
-    def unwritten(self) -> InvalidArgument | None:
-        """Why the record could not be written when it was last tried, if so; a full disk does not end a study."""
-        return self._writer.unwritten if self._writer is not None else None
+    def entries(self, record: Record, launch: int) -> dict[str, TrialRecord]:
+        """Of all contestants in the first launch; later of those who did not fail in it before."""
+        if launch == 0:
+            assert record.suite is not None
+            self._facts = record.suite
+            self._facts.cases.append(bare_facts(self.case))
+            for system in record.systems:
+                system.trials.append(TrialRecord(case=self.case.label))
+        if self.number == 0:
+            self._called.clear()
+        trials = {s.label: s.trials[self.number] for s in record.systems if len(s.trials) > self.number}
+        return {label: trial for label, trial in trials.items() if trial.error is None}
 
-    def run(self) -> Record:
-        """Do all of it. Ctrl-C ends it early; what is there by then is kept, marked as interrupted."""
-        with recording(self.record, self.bars) as folder:
-            for launch in range(self.settings.launches):
-                self._launch(self._logs(folder), launch)
-                if self.record.interrupted:
-                    break
-        self._keep(force=True)
-        return self.record
-
-    def _launch(self, logs: Path, launch: int) -> None:
-        """Start all contestants that could be started before, and give them all cases."""
-        contenders = [c for c in self._contenders if self.record[c.label].error is None]
-        self._called.clear()
-        self.bars.phase("starting", len(contenders), "contestants")
-        with Fleet(contenders, logs, in_process=self.settings.in_process, starting=self._starting) as fleet:
-            self._note_started(fleet)
-            self._cases(fleet, launch)
-
-    def _cases(self, fleet: Fleet, launch: int) -> None:
-        started = set(fleet.runners)
-        self.bars.phase("measuring", len(self.suite), "cases")
-        for number, case in enumerate(self.suite):
-            self.bars.at(case.name)
-            for label in started:
-                if label in fleet.failures or self.settings.isolate:
-                    fleet.restart(label)
-            if launch == 0:
-                self._case(fleet, case)
-            else:
-                self._again(fleet, case, number, launch)
-            self.bars.advance()
-            self._keep()
-            if self.record.interrupted:
-                return
-
-    def _starting(self, label: str) -> None:
-        self.bars.at(label)
-        self.bars.advance()
-
-    # One case
-
-    def _case(self, fleet: Fleet, case: Case) -> None:
-        trials = {label: TrialRecord(case=case.label) for label in fleet.contenders}
-        for label, trial in trials.items():
-            self.record[label].trials.append(trial)
-        assert self.record.suite is not None
-        self.record.suite.cases.append(bare_facts(case))
-        try:
-            self.record.suite.cases[-1] = case_facts(case)
-            heat = Heat(fleet, self.settings.limit)
-            self._load(heat, case)
-        except DeepBenchError as error:
-            for trial in trials.values():
-                trial.error = ErrorRecord.of(error)
-            return
-        self._note_loaded(heat, trials)
-        judge = self._judge(case, heat, trials)
-        self._measure(heat, trials, launch=0)
-        if not self.record.interrupted:
-            self._look_again(judge, heat, trials)
-        _note_failures({**fleet.failures, **heat.failures}, trials)
-
-    def _again(self, fleet: Fleet, case: Case, number: int, launch: int) -> None:
-        """Time a case in a later launch, of those who did not fail in it before."""
-        all_trials = {label: self.record[label].trials[number] for label in fleet.contenders}
-        trials = {label: trial for label, trial in all_trials.items() if trial.error is None}
-        if not trials:
-            return
-        heat = Heat(fleet, self.settings.limit, trials)
-        self._load(heat, case)
-        self._measure(heat, trials, launch)
-        if not self.record.interrupted:
-            self._doubt(None, heat, trials)
-        _note_failures({**fleet.failures, **heat.failures}, trials)
-
-    def _load(self, heat: Heat, case: Case) -> None:
-        content, seed = dumped(case, case.name), self.settings.seed
+    def load(self, heat: Heat) -> None:
+        """The case, pickled; as a network and arrays to contestants in another Python environment."""
+        case, seed = self.case, self.settings.seed
+        if self._facts is not None:
+            self._facts.cases[self.number] = case_facts(case)
+            self._facts = None
+        content = dumped(case, case.name)
         for label in list(heat.runners):
-            requested = self.settings.wanted
-            if (label, signature(case)) in self._called:
-                requested = tuple(name for name in requested if name != DISPATCH)
-            if label in self._elsewhere:
-                heat.load_plain(label, case, seed, requested)
+            call = (label, signature(case))
+            quantities = tuple(name for name in self.settings.wanted if name != DISPATCH or call not in self._called)
+            if heat.fleet.contenders[label].place is None:
+                heat.load(label, content, seed, quantities)
+            elif isinstance(case.operator, str):
+                network = oldest_stamp(case.network().to_proto().SerializeToString())
+                heat.load(label, {"network": network, "arrays": dict(case.arrays(seed))}, seed, quantities)
             else:
-                heat.load(label, content, seed, requested)
+                came = f"{case.name} is computed by a function of this environment"
+                heat.set_aside(label, Unsupported(came, "an ONNX operator for another environment"))
             if label in heat.prepared:
-                self._called.add((label, signature(case)))
+                self._called.add(call)
 
-    def _judge(self, case: Case, heat: Heat, trials: dict[str, TrialRecord]) -> Judge | None:
-        """What the contestants were judged by; without a reference they are timed unchecked, and it is said."""
+    def judge(self, heat: Heat, entries: Mapping[str, TrialRecord]) -> None:
+        """The verdicts on all but the twin; without a reference they are timed unchecked, and it is said."""
+        for label, prepared in heat.prepared.items():
+            trial, facts = entries[label], prepared["facts"]
+            trial.setup_ns, trial.unavailable = facts["setup_ns"], facts["unavailable"]
+            if (failed := facts["gradients_failed"]) is not None:  # the rest of the trial goes on without them
+                trial.gradients = VerdictRecord(verdict="failed", reason=f"gradients: {failed}")
         if self.settings.check == "off":
-            return None
+            return
         try:
-            judge = Judge(case, self.settings.check, self.settings.seed)
+            judge = self._judge = Judge(self.case, self.settings.check, self.settings.seed)
         except DeepBenchError as error:
-            for trial in trials.values():
+            for trial in entries.values():
                 trial.unavailable[VERDICT] = str(error)
-            return None
+            return
         for label in self._judged(heat):
+            trial = entries[label]
             try:
-                trials[label].verdict = judge.judged(heat, label)
+                trial.verdict = judge.judged(heat, label)
                 if BOTH in heat.prepared[label]["calls"]:
-                    self._judge_gradients(judge, heat, trials[label], label)
-                if label in self._own:
-                    note_changes(heat, label, trials[label])
+                    self._judge_gradients(judge, heat, trial, label)
+                if self._contestants[label].own:
+                    note_changes(heat, label, trial)
             except DeepBenchError as error:
                 heat.set_aside(label, error)
-        return judge
 
-    def _judge_gradients(self, judge: Judge, heat: Heat, trial: TrialRecord, label: str) -> None:
+    @staticmethod
+    def _judge_gradients(judge: Judge, heat: Heat, trial: TrialRecord, label: str) -> None:
         try:
             trial.gradients = judge.gradients_judged(heat, label, trial.verdict)
         except UnsupportedOperator as error:  # the reference has none
@@ -287,34 +199,37 @@ class RunningStudy:
         except DeepBenchError as error:
             trial.gradients = VerdictRecord(verdict="failed", reason=f"gradients: {in_a_line(error)}")
 
-    def _measure(self, heat: Heat, trials: dict[str, TrialRecord], launch: int) -> None:
-        plan = _plan(self.settings, sum(len(p["calls"]) for p in heat.prepared.values()))
-        measurement = measure_launch(heat, plan, launch=launch)
-        for series in measurement.series:
-            trials[series.label].samples.append(SampleSet.of(series))
-            system, peak = self.record[series.label], series.process.get("peak_memory_bytes") or 0
-            system.peak_memory_bytes = max(system.peak_memory_bytes or 0, peak) or None
-        self.record.interrupted |= measurement.interrupted
+    def plan(self, calls: int) -> Plan:
+        """Blocks as long as they can be if each call is to have the fewest that give an interval, and some more."""
+        settings = self.settings
+        budget_ns = settings.budget * 1e9 / settings.launches
+        each_ns = int(_SHARE_OF_BLOCKS * budget_ns / (_WANTED_BLOCKS * max(calls, 1)))
+        least_ns = min(max(each_ns, _SHORTEST_NS), _LONGEST_NS)
+        return Plan(
+            settings.ci_width,
+            settings.budget,
+            settings.seed,
+            settings.launches,
+            min_ns=least_ns,
+            least_blocks=_FEWEST_BLOCKS,
+            warm_up_block_ns=least_ns // 5,
+        )
 
-    def _look_again(self, judge: Judge | None, heat: Heat, trials: dict[str, TrialRecord]) -> None:
-        """Now that they were timed: what do metrics say, and are the answers of operators still right, to new inputs too?"""
+    def judge_again(self, heat: Heat, entries: Mapping[str, TrialRecord], launch: int) -> None:
+        """Now that they were timed: what do metrics say, and are the answers of operators still right, to new inputs too?
+
+        Timing brings to light changed inputs, kept answers and replaced clocks.
+        """
         for label in self._judged(heat):
-            trial = trials[label]
+            trial = entries[label]
             try:
-                if self.metrics:
-                    metrics = heat.awake(label, lambda runner: runner.collect(FORWARD, self.metrics))
+                if self.metrics and launch == 0:
+                    metrics = heat.awake(label, lambda runner: runner.collect(FORWARD, list(self.metrics)))
                     trial.metrics = [metric.model_dump(mode="json") for metric in metrics]
-            except DeepBenchError as error:
-                heat.set_aside(label, error)
-        self._doubt(judge, heat, trials)
-
-    def _doubt(self, judge: Judge | None, heat: Heat, trials: dict[str, TrialRecord]) -> None:
-        """What timing has brought to light of operators: changed inputs, kept answers, replaced clocks."""
-        for label in self._own.intersection(self._judged(heat)):
-            trial = trials[label]
-            try:
+                if not self._contestants[label].own:
+                    continue
                 honest = not note_changes(heat, label, trial)
-                doubt = judge.doubts(heat, label) if honest and judge is not None else ""
+                doubt = self._judge.doubts(heat, label) if honest and self._judge is not None and launch == 0 else ""
                 if doubt and trial.verdict is not None:
                     trial.verdict.verdict, trial.verdict.reason = "wrong", doubt
                 note_patches(heat, label, trial)
@@ -323,88 +238,26 @@ class RunningStudy:
 
     def _judged(self, heat: Heat) -> list[str]:
         """Who is looked at apart from timing: all that are still in, but the twin of one of them."""
-        return [label for label in heat.runners if self.record[label].twin_of is None]
-
-    # The record
-
-    def _note_started(self, fleet: Fleet) -> None:
-        for label, prepared in fleet.prepared.items():
-            system, facts = self.record[label], prepared["facts"]
-            system.facts = {**facts["description"], "import_ns": facts["import_ns"], **place_facts(prepared)}
-            system.cpus = prepared["process"]["cpus"]
-            system.prepare_ns = system.prepare_ns or prepared["prepare_ns"]
-            system.stamp_overhead_ns = system.stamp_overhead_ns or prepared["stamp_overhead_ns"]
-        for label, error in fleet.failures.items():
-            if isinstance(error, InvalidArgument):
-                raise error
-            self.record[label].error = ErrorRecord.of(error)
-        self._keep(force=True)
-
-    def _note_loaded(self, heat: Heat, trials: dict[str, TrialRecord]) -> None:
-        for label, prepared in heat.prepared.items():
-            trial, facts = trials[label], prepared["facts"]
-            trial.forms = forms_record(facts["forms"])
-            trial.known_faults = [FaultRecord.model_validate(vars(exposure)) for exposure in facts["exposures"]]
-            trial.setup_ns, trial.first_call_ns = facts["setup_ns"], facts["first_call_ns"]
-            trial.unavailable = facts["unavailable"]
-            note_loaded(prepared, trial)
-            self.record[label].threaded = prepared["threaded"]
-
-    def _keep(self, force: bool = False) -> None:
-        if self._writer is not None and (force or perf_counter() - self._kept > _KEEP_EVERY_SECONDS):
-            self._writer.keep(self.record)
-            self._kept = perf_counter()
-
-    def _logs(self, temporary: Path) -> Path:
-        folder = temporary if self.path is None else self.path.with_suffix(".logs")
-        folder.mkdir(exist_ok=True)
-        return folder
-
-
-def _plan(settings: StudySettings, calls: int) -> Plan:
-    """Blocks as long as they can be if each of so many calls is to have the fewest that give an interval, and some more."""
-    budget_ns = settings.budget * 1e9 / settings.launches
-    each_ns = int(_SHARE_OF_BLOCKS * budget_ns / (_WANTED_BLOCKS * max(calls, 1)))
-    least_ns = min(max(each_ns, _SHORTEST_NS), _LONGEST_NS)
-    return Plan(
-        settings.ci_width,
-        settings.budget,
-        settings.seed,
-        settings.launches,
-        min_ns=least_ns,
-        least_blocks=_FEWEST_BLOCKS,
-        warm_up_block_ns=least_ns // 5,
-    )
-
-
-def _note_failures(failures: Mapping[str, DeepBenchError], trials: Mapping[str, TrialRecord]) -> None:
-    for label, failure in failures.items():
-        if label in trials:
-            trials[label].error = ErrorRecord.of(failure)
-
-
-def _twin_record(record: Record, twin: Contender) -> SystemRecord:
-    original = record[str(twin.twin_of)]
-    return SystemRecord(label=twin.label, framework=original.framework, options=original.options, twin_of=original.label)
+        return [label for label in heat.runners if label in self._contestants]
 
 
 def _first_record(
     contestants: Sequence[OperatorContestant], suite: Suite, settings: StudySettings, base: str | None
 ) -> Record:
-    environment = capture()
-    return Record(
-        deep_bench=deep_bench.__version__,
-        command=[os.path.basename(sys.argv[0]), *sys.argv[1:]],
+    record = Record(
+        **provenance(),
         recipe=OptionsRecord(
             options={**asdict(settings), "on": [c.label for c in contestants], "cases": len(suite), "base": base},
             seeds={"study": settings.seed},
         ),
         suite=SuiteFacts(name=suite.name, source=suite.source, licence=suite.licence, notes=list(suite.notes)),
-        environment=environment,
         systems=[SystemRecord(label=c.label, framework=c.framework, options=dict(c.options)) for c in contestants],
         in_process=settings.in_process,
-        notes=[str(risk) for risk in risks(environment) if risk.name in ("load", "swap")],
     )
+    record.notes += disturbances(record.environment)
+    if settings.twin:
+        record.systems.append(twin_record(record[base_of(contestants, base).label]))
+    return record
 
 
 ContestantForm = str | Variant | Operator[Any] | type[Operator[Any]]
@@ -509,11 +362,30 @@ def study(
     chosen, suite = contestants_of(contestants), suite_of(cases)
     if base is not None and base not in [c.label for c in chosen]:
         raise UnknownName("contestant", base, [c.label for c in chosen])
-    folder = output_folder(output) if output is not None else None
-    experiment = RunningStudy(chosen, suite, settings, metrics, folder, Bars(progress), base=base)
+    if not len(suite):
+        raise InvalidArgument(f"the suite {suite.name} without cases", "at least one case")
+    for metric in metrics:
+        if isinstance(metric, str):
+            make_metric(metric)  # raises where there is none
+    contenders = [c.contender(limit) for c in chosen]
+    record = _first_record(chosen, suite, settings, base)
+    twin_of = next((system.twin_of for system in record.systems if system.twin_of is not None), None)
+    contenders += [c.twin() for c in contenders if c.label == twin_of]
     roofs = roofline if roofline is not None else latest_roofline()
-    experiment.record.roofline = None if roofs is None else roofs.model_dump(mode="json")
-    record = experiment.run()
-    if (error := experiment.unwritten) is not None:
-        raise NotKept(error.came, error.expected, found=Study(record)) from error
-    return Study(record, experiment.path)
+    record.roofline = None if roofs is None else roofs.model_dump(mode="json")
+    file = RecordFile(record, output_folder(output) if output is not None else None)
+    by_label = {c.label: c for c in chosen}
+    called: set[Any] = set()
+    problems = [JudgedCase(c, n, by_label, settings, metrics, called) for n, c in enumerate(suite)]
+    StudyRun(
+        file,
+        contenders,
+        problems,
+        Bars(progress),
+        launches=launches,
+        in_process=in_process,
+        limit=limit,
+        isolate=isolate,
+        unit="cases",
+    ).run()
+    return file.result(Study)

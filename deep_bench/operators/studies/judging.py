@@ -1,13 +1,11 @@
 """Whether contestants are right on a case, before they are timed and after, and leave alone what judges them.
 
-A heat is one case of a study: those contestants that could set it up, taking turns. What they must leave alone are their
-inputs, the clock and the checker.
+What they must leave alone are their inputs, the clock and the checker.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from time import perf_counter
 from typing import Any
@@ -16,95 +14,17 @@ import numpy as np
 
 from deep_bench import frameworks
 from deep_bench.check.judge import EndToEnd, judge
-from deep_bench.check.oracle import SAMPLES, Effort, Truth
-from deep_bench.environments.lean import oldest_stamp
-from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidInput, Unsupported, WorkerDied
+from deep_bench.check.oracle import Truth
 from deep_bench.operators.case import Case
 from deep_bench.operators.checks.arrays import same_bits
 from deep_bench.operators.checks.problem import Honest, Problem
 from deep_bench.operators.studies.system import output_gradients, pulled_back
 from deep_bench.records.model import TrialRecord, VerdictRecord
-from deep_bench.study.judging import fleet_subject, verdict_record
+from deep_bench.study.judging import chosen_effort, fleet_subject, quiet, suitable, verdict_record
 from deep_bench.study.settings import Checking
-from deep_bench.workers.fleet import Fleet
-from deep_bench.workers.process import SystemHandle, Worker
-
-
-class Heat:
-    """The part of a fleet that is on a case: who fails in it is out of this case only.
-
-    A process that ended is out of the fleet as well, until it is started afresh.
-
-    Args:
-        fleet: The started contestants.
-        limit: The most seconds that anything asked of one may take.
-        labels: Who takes part; by default all.
-
-    Attributes:
-        runners: Label to system, of those that are still in.
-        prepared: Label to what loading the case said.
-        failures: Label to error.
-        in_process: As of the fleet.
-    """
-
-    def __init__(self, fleet: Fleet, limit: float, labels: Collection[str] | None = None) -> None:
-        self._fleet = fleet
-        self.in_process = fleet.in_process
-        self.runners: dict[str, SystemHandle] = {n: r for n, r in fleet.runners.items() if labels is None or n in labels}
-        self.prepared: dict[str, dict[str, Any]] = {}
-        self.failures: dict[str, DeepBenchError] = {}
-        for runner in self.runners.values():
-            if isinstance(runner, Worker):
-                runner.limit_s = limit
-
-    def load(self, label: str, *problem: Any) -> None:
-        """Give a contestant the case; if it fails, it is out."""
-        try:
-            self.prepared[label] = self.awake(label, lambda runner: runner.load(*problem))
-        except DeepBenchError as error:
-            self.set_aside(label, error)
-
-    def load_plain(self, label: str, case: Case, seed: int, wanted: Sequence[str]) -> None:
-        """Give it to a contestant in another Python environment, as a network and arrays."""
-        try:
-            if not isinstance(case.operator, str):
-                raise Unsupported(
-                    f"{case.name} is computed by a function of this environment", "an ONNX operator for another environment"
-                )
-            network = oldest_stamp(case.network().to_proto().SerializeToString())
-            posed = {"network": network, "arrays": dict(case.arrays(seed))}
-        except Unsupported as error:
-            self.set_aside(label, error)
-            return
-        self.load(label, posed, seed, tuple(wanted))
-
-    def call(self, label: str, method: str, *args: Any, **options: Any) -> Any:
-        """As `Fleet.call`."""
-        return self.awake(label, lambda runner: runner.call(method, *args, **options))
-
-    def awake(self, label: str, action: Callable[[SystemHandle], Any]) -> Any:
-        """As `Fleet.awake`."""
-        if label not in self.runners:
-            raise self.failures.get(label) or InvalidArgument(f"{label} is not in", f"one of {', '.join(self.runners)}")
-        return self._fleet.awake(label, action)
-
-    def set_aside(self, label: str, error: DeepBenchError) -> None:
-        """Leave a contestant out of the rest of the case."""
-        self.failures[label] = error
-        self.runners.pop(label, None)
-        if isinstance(error, WorkerDied):
-            self._fleet.set_aside(label, error)
-
+from deep_bench.study.study import Heat
 
 _SHOWN = 3
-
-
-def note_loaded(prepared: dict[str, object], trial: TrialRecord) -> None:
-    """Take what loading said of gradients that failed: the rest of the trial goes on without them."""
-    facts = prepared["facts"]
-    failed = facts["gradients_failed"]  # type: ignore[index]
-    if failed is not None:
-        trial.gradients = VerdictRecord(verdict="failed", reason=f"gradients: {failed}")
 
 
 def note_changes(heat: Heat, label: str, trial: TrialRecord) -> bool:
@@ -184,17 +104,22 @@ class Judge:
 
     def __init__(self, case: Case, check: Checking, seed: int) -> None:
         self._case, self._seed = case, seed
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            self._problem = Problem(case, seed=seed, effort=_effort(case, check, seed))
+
+        def evaluate() -> None:
+            arrays, reference = case.arrays(seed), frameworks["reference"]().prepare(case.network())
+            with suitable(case.name, "give them another draw, or check='off' to time it unchecked", "operator"):
+                reference.forward(arrays)
+
+        with quiet():
+            effort = chosen_effort(check, _FULL_BELOW_SECONDS, evaluate)
+            self._problem = Problem(case, seed=seed, effort=effort)
             self.truth = self._problem.truth()
         self._answers: dict[str, Arrays] = {}
 
     def judged(self, heat: Heat, label: str) -> VerdictRecord:
         """The verdict on a contestant. NumPy's remarks on empty arrays and overflow are no news to the user."""
         subject = fleet_subject(heat, label)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
+        with quiet():
             self._answers[label] = subject.outputs()
             return verdict_record(judge(self.truth, subject), self._answers[label])
 
@@ -217,8 +142,7 @@ class Judge:
             return {names[name]: gradient for name, gradient in arrays.items() if name in names}
 
         begin = perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
+        with quiet():
             whole = pullback.assessed(truth, lambda: gradients("gradients"), lambda: gradients("gradients_precisely"))
         record = _gradient_record(whole, names, truth.effort, perf_counter() - begin)
         if record.verdict in ("wrong", "cannot tell") and not whole.impossible and _as_coarse(record, forward):
@@ -247,8 +171,7 @@ class Judge:
         """The case with a loss, and what is known of its gradients."""
         shapes = {name: np.shape(y) for name, y in self.truth.outputs.items()}
         network = self._case.network()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
+        with quiet():
             pullback = pulled_back(network, self.truth.inputs, output_gradients(network, shapes, self._seed))
             return pullback, pullback.truth(self.truth.effort)
 
@@ -273,26 +196,3 @@ def _as_coarse(gradients: VerdictRecord, forward: VerdictRecord | None) -> bool:
     if forward is None or forward.verdict != "reduced precision" or forward.significant_bits is None:
         return False
     return gradients.significant_bits is not None and gradients.significant_bits >= forward.significant_bits - _LOST_BITS
-
-
-def _effort(case: Case, check: Checking, seed: int) -> Effort:
-    """How many evaluations to make; the reference is run once, whose time tells.
-
-    Raises:
-        InvalidInput: It cannot run.
-    """
-    arrays, reference = case.arrays(seed), frameworks["reference"]().prepare(case.network())
-    begin = perf_counter()
-    try:
-        reference.forward(arrays)
-    except DeepBenchError:
-        raise
-    except Exception as error:  # NumPy raises whatever fits
-        raise InvalidInput(
-            f"the reference cannot run {case.name}: {error}",
-            "inputs of values and sizes that suit the operator",
-            "give them another draw, or check='off' to time it unchecked",
-        ) from error
-    if check in SAMPLES:
-        return check  # type: ignore[return-value]
-    return "full" if perf_counter() - begin < _FULL_BELOW_SECONDS else "quick"

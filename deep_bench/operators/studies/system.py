@@ -17,6 +17,7 @@ import onnx
 import onnx_ir as ir
 
 from deep_bench import frameworks
+from deep_bench.arrays import equal_arrays
 from deep_bench.check.subject import in_float64
 from deep_bench.errors import InvalidInput, Unsupported
 from deep_bench.fault import exposures, remarks
@@ -25,7 +26,7 @@ from deep_bench.graph import OPSET, Network
 from deep_bench.graph.node import FUNCTION_DOMAIN, attach_function
 from deep_bench.measure.timing import CacheFlush
 from deep_bench.operators.case import Case
-from deep_bench.operators.checks.arrays import assign, equal_arrays
+from deep_bench.operators.checks.arrays import assign
 from deep_bench.operators.checks.contract import Originals, foreign_clocks, wrong_form
 from deep_bench.operators.checks.finding import in_a_line
 from deep_bench.operators.operator import KernelAdapter, KernelExecutor, loaded

@@ -97,9 +97,9 @@ def test_isolation_starts_each_case_afresh() -> None:
 
 
 def test_interrupted_studies_keep_what_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from deep_bench.operators.studies import experiment
+    from deep_bench.study import study as engine
 
-    measure, count = experiment.measure_launch, []
+    measure, count = engine.measure_launch, []
 
     def interrupted(*args: Any, **options: Any) -> Any:
         count.append(1)
@@ -107,7 +107,7 @@ def test_interrupted_studies_keep_what_is_there(monkeypatch: pytest.MonkeyPatch,
             raise KeyboardInterrupt
         return measure(*args, **options)
 
-    monkeypatch.setattr(experiment, "measure_launch", interrupted)
+    monkeypatch.setattr(engine, "measure_launch", interrupted)
     found = study(kernel("Doubled"), [add(2), add(3), add(4)], output=tmp_path, **QUICK)
     assert found.interrupted
     assert found["Doubled", "2 2"].median() > 0
