@@ -48,14 +48,16 @@ class RecordFile:
     Args:
         record: What is known so far.
         output: An existing folder for it; ``None`` keeps it in memory only.
+        at_once: Whether it is written at once, so that a bad folder is refused; else by the first `keep`.
 
     Raises:
         InvalidArgument: The folder cannot be written.
     """
 
-    def __init__(self, record: Record, output: Path | None) -> None:
-        self.record = record
-        self._writer = RecordWriter(output, record) if output is not None else None
+    def __init__(self, record: Record, output: Path | None, *, at_once: bool = True) -> None:
+        self.record, self._output = record, output
+        self._writer = RecordWriter(output, record) if output is not None and at_once else None
+        self._unwritten: InvalidArgument | None = None
         self._written = perf_counter()
 
     @property
@@ -70,9 +72,15 @@ class RecordFile:
 
     def keep(self) -> None:
         """Write it; a full disk does not end a study, and is told by `result`."""
-        if self._writer is not None:
-            self._writer.keep(self.record)
-            self._written = perf_counter()
+        self._unwritten = None
+        try:
+            if self._writer is not None:
+                self._writer.write(self.record)
+            elif self._output is not None:
+                self._writer = RecordWriter(self._output, self.record)
+        except InvalidArgument as error:
+            self._unwritten = error
+        self._written = perf_counter()
 
     def logs(self, temporary: Path) -> Path:
         """The folder for the systems' logs: beside the record, or the one that is gone afterwards."""
@@ -86,7 +94,7 @@ class RecordFile:
         Raises:
             NotKept: The record could not be written in the end; ``found`` of the error is the result.
         """
-        if self._writer is not None and (error := self._writer.unwritten) is not None:
+        if (error := self._unwritten) is not None:
             raise NotKept(error.came, error.expected, found=kind(self.record, None)) from error
         return kind(self.record, self.path)
 

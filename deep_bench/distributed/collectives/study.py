@@ -5,7 +5,6 @@ Rank 0 keeps the record while it goes on.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -17,7 +16,6 @@ from typing import Any
 import numpy as np
 import psutil
 
-from deep_bench import __version__
 from deep_bench.distributed.collectives.operations import KINDS, BenchmarkKind, OperationSetting, largest_exact, memory_bytes
 from deep_bench.distributed.collectives.result import MARK, CommunicationResult, begin_name, case_label, rank_name
 from deep_bench.distributed.collectives.timing import OperationTrial, RankAgreement, RankBlock, RankClocks
@@ -25,8 +23,7 @@ from deep_bench.distributed.communicators.communicator import Communicator
 from deep_bench.distributed.launch import launch, local_facts
 from deep_bench.distributed.machine import Machine, measured_machine
 from deep_bench.errors import DeepBenchError, InvalidArgument, NotKept, UnknownName
-from deep_bench.measure.environment import StealMeter, capture
-from deep_bench.measure.progress import Bars
+from deep_bench.measure.progress import Bars, recording
 from deep_bench.measure.session import relative_half_width
 from deep_bench.measure.units import in_bytes, read_scaled
 from deep_bench.records.model import (
@@ -41,7 +38,7 @@ from deep_bench.records.model import (
     TrialRecord,
     VerdictRecord,
 )
-from deep_bench.records.store import RecordWriter
+from deep_bench.study.study import RecordFile, provenance
 
 BACKENDS = ("gloo", "nccl")
 """Names of torch's backends, each short for the communicator ``torch`` with it."""
@@ -236,7 +233,6 @@ class RecordKeeper:
         measured: bool,
         output: Path | None,
     ) -> None:
-        self._steal = StealMeter()
         notes: list[str] = []
         dtype = settings.dtype
         cases = [
@@ -255,20 +251,18 @@ class RecordKeeper:
             )
             for label, comm in systems.items()
         ]
+        options = {**asdict(settings), "collectives": list(settings.collectives), "pair": list(settings.pair)}
         self.record = Record(
-            deep_bench=__version__,
-            command=sys.argv,
-            recipe=OptionsRecord(options=_options(settings), seeds={"data and order": settings.seed}),
+            **provenance(),
+            recipe=OptionsRecord(options=options, seeds={"data and order": settings.seed}),
             suite=SuiteFacts(name=MARK, source=_SOURCE, cases=cases),
-            environment=capture(),
             systems=system_records,
             notes=notes,
         )
-        self._output = output
-        self._writer: RecordWriter | None = None
-        self._machine = machine if measured else None
-        self._unwritten: InvalidArgument | None = None
-        self._write()
+        self.file = RecordFile(self.record, output, at_once=False)  # the other ranks would wait for one that is refused
+        self._machine_file = None if output is None or not measured else output / MACHINE_FILE
+        self._machine = machine
+        self.file.keep()
 
     def add(
         self, label: str, kind: BenchmarkKind, size: int, trial: OperationTrial | None, failure: DeepBenchError | None
@@ -288,41 +282,27 @@ class RecordKeeper:
         """Bring the file up to date."""
         for system in self.record.systems:
             system.facts["clocks"] = [asdict(clock) for clock in clocks.models()]
-        self._write()
+        self.file.keep()
+        with suppress(InvalidArgument):  # `finished` tells it
+            self._save_machine()
 
-    def _write(self) -> None:
-        if self._output is None:
-            return
-        self._unwritten = None
-        try:
-            if self._writer is None:
-                self._writer = RecordWriter(self._output, self.record)
-            else:
-                self._writer.write(self.record)
-            if self._machine is not None:
-                self._machine.save(self._output / MACHINE_FILE)
-                self._machine = None
-        except InvalidArgument as error:
-            self._unwritten = error
-
-    def finished(self, clocks: RankClocks, *, interrupted: bool) -> CommunicationResult:
-        """Complete the record, and read it.
+    def finished(self) -> CommunicationResult:
+        """What was found.
 
         Raises:
-            NotKept: It could not be written; the error has it.
+            NotKept: The record, or what messages cost, could not be written; the error has the result.
         """
-        self.record.steal = self._steal.share()
-        self.record.load_after = psutil.getloadavg()[0]
-        self.record.interrupted, self.record.complete = interrupted, not interrupted
-        self.write(clocks)
-        if self._unwritten is not None:
-            failure = self._unwritten
-            raise NotKept(failure.came, failure.expected, found=CommunicationResult(self.record)) from failure
-        return CommunicationResult(self.record, None if self._writer is None else self._writer.path)
+        result = self.file.result(CommunicationResult)
+        try:
+            self._save_machine()
+        except InvalidArgument as error:
+            raise NotKept(error.came, error.expected, found=result) from error
+        return result
 
-
-def _options(settings: BenchmarkSettings) -> dict[str, Any]:
-    return {**asdict(settings), "collectives": list(settings.collectives), "pair": list(settings.pair)}
+    def _save_machine(self) -> None:
+        if self._machine is not None and self._machine_file is not None:
+            self._machine.save(self._machine_file)
+            self._machine = None
 
 
 def _right(kind: BenchmarkKind) -> str:
@@ -423,14 +403,22 @@ class _BenchmarkStudy:
 
     def run(self, machine: Machine | None, output: Path | None) -> CommunicationResult | None:
         """Everything, in order; each size is written as soon as it is there."""
-        Keeper = RecordKeeper
-
         places = self.together.told(local_facts(self.launched)) or []
         measures = machine is None
         if measures:
             self.bars.phase("messages", len(self.systems), "communicators")
             machine = measured_machine(self.systems, [place["host"] for place in places], self.together, self.bars.advance)
-        keeper = Keeper(self.systems, self.settings, places, machine, measures, output) if self.leads else None
+        if not self.leads:
+            self._measure(None)
+            return None
+        keeper = RecordKeeper(self.systems, self.settings, places, machine, measures, output)
+        with recording(keeper.record, self.bars):
+            self._measure(keeper)
+            keeper.record.interrupted = self.together.stopped
+        keeper.write(self.clocks)
+        return keeper.finished()
+
+    def _measure(self, keeper: RecordKeeper | None) -> None:
         cases = self.settings.cases()
         self.bars.phase("measuring", len(cases), "sizes")
         with self.together.listening():
@@ -443,8 +431,6 @@ class _BenchmarkStudy:
                 self.bars.advance()
                 if self.together.stopped:
                     break
-        self.bars.close()
-        return None if keeper is None else keeper.finished(self.clocks, interrupted=self.together.stopped)
 
     def _case(self, kind: BenchmarkKind, size: int, keeper: RecordKeeper | None) -> None:
         """One benchmark of one size over all systems."""
