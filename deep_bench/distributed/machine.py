@@ -25,7 +25,6 @@ Source:
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -42,7 +41,7 @@ from scipy.optimize import nnls
 from deep_bench.distributed.communicators.communicator import Communicator
 from deep_bench.distributed.loggp import LogGP
 from deep_bench.errors import InvalidArgument, UnknownName
-from deep_bench.measure.environment import Environment
+from deep_bench.measure.environment import Environment, provenance
 from deep_bench.records.fields import Date, RecordModel
 from deep_bench.records.store import read_model, replace
 
@@ -508,7 +507,4 @@ def _link(
 
 
 def _machine(hosts: Sequence[str], links: list[Link]) -> Machine:
-    from deep_bench import __version__
-    from deep_bench.measure.environment import capture
-
-    return Machine(deep_bench=__version__, command=sys.argv, environment=capture(), hosts=list(hosts), links=links)
+    return Machine(**provenance(), hosts=list(hosts), links=links)

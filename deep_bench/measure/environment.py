@@ -22,6 +22,7 @@ from typing import Any
 import psutil
 from pydantic import BaseModel, ConfigDict
 
+from deep_bench import __version__
 from deep_bench.measure.units import in_bytes, read_scaled
 from deep_bench.records.fields import Count, NotNegative
 
@@ -611,6 +612,19 @@ def risks(environment: Environment, steal: float | None = None) -> list[Risk]:
             Risk("steal", f"the hypervisor gave {steal:.1%} of the CPU time to others", "Use a machine of your own")
         )
     return [risk for risk in findings if risk is not None]
+
+
+def provenance(environment: Environment | None = None) -> dict[str, Any]:
+    """What every record begins with: the version, the command and the machine.
+
+    Args:
+        environment: The machine, if it is known already.
+    """
+    return {
+        "deep_bench": __version__,
+        "command": [os.path.basename(sys.argv[0]), *sys.argv[1:]],
+        "environment": environment or capture(),
+    }
 
 
 def disturbances(environment: Environment) -> list[str]:

@@ -30,7 +30,7 @@ from deep_bench.environments.lean import SYSTEM as LEAN_SYSTEM
 from deep_bench.environments.lean import stamped_run
 from deep_bench.errors import DeepBenchError, InvalidArgument, NotKept, Unsupported
 from deep_bench.graph import Network
-from deep_bench.measure.environment import disturbances
+from deep_bench.measure.environment import disturbances, provenance
 from deep_bench.measure.progress import Bars
 from deep_bench.measure.session import Plan
 from deep_bench.measure.units import duration, duration_range, significant
@@ -42,7 +42,7 @@ from deep_bench.records.model import DataFacts, ErrorRecord, NetworkFacts, Optio
 from deep_bench.records.table import columns, print_table
 from deep_bench.study.judging import chosen_effort, fleet_subject, quiet, suitable, verdict_record
 from deep_bench.study.settings import Checking, NetworkSettings
-from deep_bench.study.study import Heat, RecordFile, StudyRun, provenance, twin_record
+from deep_bench.study.study import Heat, RecordFile, StudyRun, twin_record
 from deep_bench.variant import Variant, lean_frameworks
 from deep_bench.workers.fleet import Contender
 

@@ -6,7 +6,6 @@ import copy
 import hashlib
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,9 +15,8 @@ from typing import Any
 
 import pytest
 
-from deep_bench import __version__
 from deep_bench.errors import Incomparable, InvalidArgument
-from deep_bench.measure.environment import Environment, capture
+from deep_bench.measure.environment import Environment, capture, provenance
 from deep_bench.measure.session import Series, time_call
 from deep_bench.records import store
 from deep_bench.records.folders import output_folder
@@ -215,9 +213,7 @@ def measure_call(
     system = SystemRecord(label="this process", framework="callable", samples=samples, verdict=verdict)
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     return Record(
-        deep_bench=__version__,
-        command=sys.argv,
-        environment=_environment(),
+        **provenance(_environment()),
         systems=[system],
         in_process=True,
         complete=True,

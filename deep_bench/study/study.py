@@ -5,16 +5,12 @@ A study is of one network or of the cases of a suite; what is particular to thes
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
-import deep_bench
 from deep_bench.errors import DeepBenchError, InvalidArgument, NotKept, WorkerDied
-from deep_bench.measure.environment import capture
 from deep_bench.measure.progress import Bars, recording
 from deep_bench.measure.session import Measurement, Plan, SessionProgress, measure_launch
 from deep_bench.records.model import ErrorRecord, FaultRecord, Record, SampleSet, SystemRecord, TrialRecord
@@ -25,15 +21,6 @@ from deep_bench.workers.process import SystemHandle, Worker
 
 T = TypeVar("T")
 _KEEP_EVERY_SECONDS = 5.0
-
-
-def provenance() -> dict[str, Any]:
-    """What every record begins with: the version, the command and the machine."""
-    return {
-        "deep_bench": deep_bench.__version__,
-        "command": [os.path.basename(sys.argv[0]), *sys.argv[1:]],
-        "environment": capture(),
-    }
 
 
 def twin_record(original: SystemRecord) -> SystemRecord:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,10 +13,9 @@ from typing import Any
 
 from pydantic import JsonValue
 
-import deep_bench
 from deep_bench.errors import InvalidArgument, NotKept, WorkerDied
 from deep_bench.events import Callback
-from deep_bench.measure.environment import capture
+from deep_bench.measure.environment import provenance
 from deep_bench.measure.metrics import Metric
 from deep_bench.measure.progress import Bars, recording
 from deep_bench.operators.operator import dumped, loaded
@@ -211,10 +209,8 @@ def recorded(trainer: Trainer[Any], *, label: str = "") -> Runs:
     target = next((c for c in trainer.callbacks if isinstance(c, TargetReached)), None)
     facts = run.scores.get(target.score) if target is not None else None
     record = TrainingRecord(
-        deep_bench=deep_bench.__version__,
-        command=[os.path.basename(sys.argv[0]), *sys.argv[1:]],
+        **provenance(),
         recipe=OptionsRecord(options={"label": label}, seeds={"run 0": run.seed}),
-        environment=capture(),
         runs=[run],
         interrupted=run.stopped_because == INTERRUPTED,
         complete=run.stopped_because not in ("", INTERRUPTED),
@@ -354,10 +350,8 @@ def _first_record(plan: RunPlan, seeds: Sequence[int], apart: bool) -> TrainingR
         "apart": apart,
     }
     return TrainingRecord(
-        deep_bench=deep_bench.__version__,
-        command=[os.path.basename(sys.argv[0]), *sys.argv[1:]],
+        **provenance(),
         recipe=OptionsRecord(options=options, seeds={f"run {number}": seed for number, seed in enumerate(seeds)}),
-        environment=capture(),
     )
 
 

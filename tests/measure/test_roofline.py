@@ -135,7 +135,7 @@ def test_measured_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small")
 def test_what_was_measured_is_kept_and_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(take, "risks", lambda environment: [])
+    monkeypatch.setattr(take, "disturbances", lambda environment: [])
     asked = {"dtypes": ["float32"], "threads": [1], "budget": 1.0}
     first = roofline(**asked)  # type: ignore[arg-type]
     (file,) = (tmp_path / "roofline").iterdir()

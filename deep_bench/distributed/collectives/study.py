@@ -23,6 +23,7 @@ from deep_bench.distributed.communicators.communicator import Communicator
 from deep_bench.distributed.launch import launch, local_facts
 from deep_bench.distributed.machine import Machine, measured_machine
 from deep_bench.errors import DeepBenchError, InvalidArgument, NotKept, UnknownName
+from deep_bench.measure.environment import provenance
 from deep_bench.measure.progress import Bars, recording
 from deep_bench.measure.session import relative_half_width
 from deep_bench.measure.units import in_bytes, read_scaled
@@ -38,7 +39,7 @@ from deep_bench.records.model import (
     TrialRecord,
     VerdictRecord,
 )
-from deep_bench.study.study import RecordFile, provenance
+from deep_bench.study.study import RecordFile
 
 BACKENDS = ("gloo", "nccl")
 """Names of torch's backends, each short for the communicator ``torch`` with it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +12,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from deep_bench import __version__
 from deep_bench.distributed.loggp import LogGP
 from deep_bench.distributed.machine import Link, Segment, combining_time, load_machine
 from deep_bench.distributed.scaling import simulators
@@ -25,7 +23,7 @@ from deep_bench.distributed.scaling.report import assumptions
 from deep_bench.distributed.scaling.simulators import NETWORKS
 from deep_bench.distributed.scaling.trace import MESSAGES, TracedScheme, scheme_to_trace
 from deep_bench.errors import InvalidArgument, UnknownName
-from deep_bench.measure.environment import capture
+from deep_bench.measure.environment import provenance
 from deep_bench.measure.units import duration, significant
 from deep_bench.training.recipes import Recipe
 from deep_bench.training.record import RankRecord, RunRecord
@@ -348,7 +346,7 @@ def scale(question: ScalingQuestion, advance: Advance = lambda _: None) -> Predi
         points.append(predicted(patterns[uneven], count, of_rank, rules, uneven=uneven, seed=question.seed))
     some = next(iter(patterns.values()))
     record = ScalingRecord(
-        deep_bench=__version__, command=sys.argv, environment=capture(), recipe=dict(question.recipe.fields.model_dump()),
+        **provenance(), recipe=dict(question.recipe.fields.model_dump()),
         title=question.recipe.fields.title or question.recipe.fields.name, scheme=question.scheme, framework=question.on,
         scaling=question.scaling, whole_batch=question.whole_batch, machine=question.machine,
         segments=question.link.segments, pattern=some.lines(), fitted=list(some.fitted), checked=list(some.checked),

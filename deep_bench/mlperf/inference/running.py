@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -14,10 +12,9 @@ from typing import Any
 
 from pydantic import JsonValue
 
-import deep_bench
 from deep_bench.errors import DeepBenchError, InvalidArgument, Unsupported
 from deep_bench.graph import Network
-from deep_bench.measure.environment import StealMeter, capture
+from deep_bench.measure.environment import StealMeter, provenance
 from deep_bench.measure.units import duration
 from deep_bench.mlperf.inference import loadgen
 from deep_bench.mlperf.inference.audit import (
@@ -200,10 +197,8 @@ def _first_record(
     if cell is not None:
         options["cell"] = dict(cell)
     return InferenceRecord(
-        deep_bench=deep_bench.__version__,
-        command=[os.path.basename(sys.argv[0]), *sys.argv[1:]],
+        **provenance(),
         recipe=OptionsRecord(options=options),
-        environment=capture(),
         network=network_facts(work.network),
         data=facts(work.dataset, contents=False),
         framework=str(work.variant),

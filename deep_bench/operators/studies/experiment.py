@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from deep_bench.environments.lean import oldest_stamp
 from deep_bench.errors import DeepBenchError, InvalidArgument, UnknownName, Unsupported, UnsupportedOperator, WorkerDied
 from deep_bench.graph import Network
-from deep_bench.measure.environment import disturbances
+from deep_bench.measure.environment import disturbances, provenance
 from deep_bench.measure.metrics import Metric, make_metric
 from deep_bench.measure.progress import Bars
 from deep_bench.measure.roofline import Roofline, latest_roofline
@@ -41,7 +41,7 @@ from deep_bench.records.model import (
     VerdictRecord,
 )
 from deep_bench.study.settings import Checking
-from deep_bench.study.study import Heat, RecordFile, StudyRun, provenance, twin_record
+from deep_bench.study.study import Heat, RecordFile, StudyRun, twin_record
 from deep_bench.tensor import is_float
 from deep_bench.variant import Variant
 

@@ -12,9 +12,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import psutil
 
-from deep_bench import __version__
 from deep_bench.errors import InvalidArgument
-from deep_bench.measure.environment import Environment, StealMeter, capture
+from deep_bench.measure.environment import Environment, StealMeter, provenance
 from deep_bench.registry import Registry
 from deep_bench.training.timeline.journal import Journal, StampKeeper
 from deep_bench.training.timeline.record import ThreadRecord, TimelineRecord, looking_cost, new_file, write
@@ -120,9 +119,7 @@ class Timeline:
         self._journal = None if self.path is None else Journal(self.path.with_suffix(".stamps.jsonl"))
         named = synchronize if isinstance(synchronize, str) else getattr(synchronize, "__name__", "a function")
         self._record = TimelineRecord(
-            deep_bench=__version__,
-            command=sys.argv,
-            environment=environment or capture(),
+            **provenance(environment),
             warm_up=warm_up,
             synchronize=None if synchronize is None else named,
             journal=None if self._journal is None else self._journal.path.name,

@@ -178,7 +178,7 @@ def test_what_does_not_fit_into_memory_is_not_begun(monkeypatch):
     from types import SimpleNamespace
 
     monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=1000, total=1000, percent=0))
-    monkeypatch.setattr("deep_bench.study.study.capture", Environment)
+    monkeypatch.setattr("deep_bench.measure.environment.capture", Environment)
     result = _studied(2, BenchmarkSettings(sizes="8Ki", **QUICK), lambda comm: comm, machine=_machine())
     assert [row.verdict for row in result.rows] == ["failed", "failed"]
     assert "allreduce of 8 KiB needs 80 KiB of a node" in result.rows[0].reason
