@@ -17,7 +17,7 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -117,6 +117,25 @@ class Variant:
         options = ",".join(f"{name}={value}" for name, value in self.options.items())
         name = self.framework if self.environment is None else f"{self.framework}@{self.environment}"
         return f"{name}:{options}" if options else name
+
+
+def variants_of(systems: Sequence[str | Variant] | str | Variant | None) -> list[Variant]:
+    """The systems under test that a caller names.
+
+    Args:
+        systems: Frameworks with options, or a single one; ``None`` for all that are installed.
+
+    Raises:
+        UnknownName, FrameworkMissing: As `Variant.parse`.
+        InvalidArgument: None is named, or one twice.
+    """
+    if systems is None:
+        systems = [name for name in frameworks if not frameworks.missing(name)]
+    chosen = [systems] if isinstance(systems, str | Variant) else systems
+    variants = [v if isinstance(v, Variant) else Variant.parse(v) for v in chosen]
+    if not variants or len({str(v) for v in variants}) < len(variants):
+        raise InvalidArgument(f"systems {', '.join(map(str, variants)) or '(none)'}", "at least one, each of them once")
+    return variants
 
 
 def _require(framework: str, environment: str | None) -> None:

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from deep_bench import frameworks
 from deep_bench.errors import DeepBenchError, InvalidArgument, Unsupported
 from deep_bench.events import NodeProfile
 from deep_bench.graph import Network, operator_name
@@ -27,11 +26,11 @@ from deep_bench.network.gradient.derived import origin
 from deep_bench.network.problem import NetworkProblem, handed_over, make_problem
 from deep_bench.network.profile_result import Memory, Needs, NodeFacts, Piece, Profile, SystemProfile
 from deep_bench.operators.cost import KnownSizes, Sizes, Work, cost, traffic
-from deep_bench.variant import Variant
+from deep_bench.variant import Variant, variants_of
 from deep_bench.workers.fleet import Contender, Fleet
 from deep_bench.workers.process import Worker, failure_text
 
-_SYSTEM = "deep_bench.network.system:ProfiledSystem"
+_SYSTEM = "deep_bench.network.system:NetworkSystem"
 _INTERRUPTED = "not profiled: interrupted before it was reached"
 
 
@@ -87,7 +86,7 @@ def profile(
     """
     if repeat < 1:
         raise InvalidArgument(f"repeat={repeat}", "at least 1 call")
-    variants = _variants(systems)
+    variants = variants_of(systems)
     problem = make_problem(network, inputs=inputs, sizes=sizes, batch=batch, seed=seed)
     if loss is not None and loss not in [spec.name for spec in problem.network.outputs]:
         outputs = ", ".join(spec.name for spec in problem.network.outputs)
@@ -113,17 +112,6 @@ def profile(
         in_process=in_process,
         interrupted=any(system.error == _INTERRUPTED for system in profiles),
     )
-
-
-def _variants(systems: Sequence[str | Variant] | str | None) -> list[Variant]:
-    if systems is None:
-        chosen: Sequence[str | Variant] = [name for name in frameworks if not frameworks.missing(name)]
-    else:
-        chosen = [systems] if isinstance(systems, str) else systems
-    variants = [v if isinstance(v, Variant) else Variant.parse(v) for v in chosen]
-    if not variants or len({str(v) for v in variants}) < len(variants):
-        raise InvalidArgument(f"systems {', '.join(map(str, variants)) or '(none)'}", "at least one, each of them once")
-    return variants
 
 
 def _sizes_of(network: Network, inputs: Mapping[str, np.ndarray]) -> KnownSizes:
@@ -179,17 +167,12 @@ def _profiled(
         arguments = {**handed_over(problem, folder), "loss": loss}
         contenders = [Contender(str(v), _SYSTEM, {"variant": str(v), **arguments}) for v in variants]
         bars.phase("preparing", len(contenders), "systems")
-
-        def starting(label: str) -> None:
-            bars.at(label)
-            bars.advance()
-
-        with Fleet(contenders, folder, in_process=in_process, starting=starting) as fleet:
+        with Fleet(contenders, folder, in_process=in_process, starting=bars.begin) as fleet:
             for error in fleet.failures.values():
                 if isinstance(error, InvalidArgument):
                     raise error  # a wrong option is the user's to mend
             bars.phase("profiling", len(contenders), "systems")
-            return _in_turn(fleet, variants, repeat, starting)
+            return _in_turn(fleet, variants, repeat, bars.begin)
 
 
 def _in_turn(fleet: Fleet, variants: Sequence[Variant], repeat: int, starting: Callable[[str], None]) -> list[SystemProfile]:
@@ -241,7 +224,7 @@ def _as_plain(
         native_ns=numpy["native"].tolist(),
         numpy_ns=numpy["numpy"].tolist(),
         import_ns=facts["import_ns"],
-        prepare_ns=facts["prepare_ns"],
+        prepare_ns=facts["prepare_ns"] - facts["read_ns"],
         first_call_ns=facts["first_call_ns"],
         memory=Memory(**facts["resident"], allocator_peak=profile.allocated_bytes),
     )

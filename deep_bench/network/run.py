@@ -43,7 +43,7 @@ from deep_bench.records.table import columns, print_table
 from deep_bench.study.judging import chosen_effort, fleet_subject, quiet, suitable, verdict_record
 from deep_bench.study.settings import Checking, NetworkSettings
 from deep_bench.study.study import Heat, RecordFile, StudyRun, twin_record
-from deep_bench.variant import Variant, lean_frameworks
+from deep_bench.variant import Variant, lean_frameworks, variants_of
 from deep_bench.workers.fleet import Contender
 
 
@@ -103,10 +103,7 @@ def run(
     """
     settings = NetworkSettings(seed, ci_width, budget, check, launches, twin, in_process)
     left_out = [name for name in frameworks if frameworks.missing(name)] if on is None else []
-    chosen = [name for name in frameworks if name not in left_out] if on is None else [on] if isinstance(on, str) else on
-    variants = {str(v): v for v in (v if isinstance(v, Variant) else Variant.parse(v) for v in chosen)}
-    if not variants or len(variants) < len(chosen):
-        raise InvalidArgument(f"systems {', '.join(map(str, chosen)) or '(none)'}", "at least one, each of them once")
+    variants = {str(variant): variant for variant in variants_of(on)}
     folder = output_folder(output) if output is not None else None
     problem = make_problem(network, inputs=inputs, sizes=sizes, batch=batch, seed=seed)
     record = _first_record(problem, variants, settings)

@@ -40,6 +40,7 @@ class NetworkSystem:
         source: A file with the network as it was given, for frameworks that run files as they are.
         inputs: What it is fed.
         kernels: Name of each node that a kernel of the user's computes to that kernel, pickled.
+        loss: Name of the output to differentiate; ``None`` for the way forward only.
     """
 
     def __init__(
@@ -49,16 +50,18 @@ class NetworkSystem:
         source: str,
         inputs: Mapping[str, np.ndarray],
         kernels: Mapping[str, bytes] = MappingProxyType({}),
+        loss: str | None = None,
     ) -> None:
         self.variant = Variant.parse(variant)
         self.inputs = dict(inputs)
-        self._network, self._source = Path(network), Path(source)
+        self._network, self._source, self._loss = Path(network), Path(source), loss
         self._kernels = unpickled(kernels)
         self.threaded = self.variant.options.get("threads") != "1"
         self._adapter: Adapter[Any] | None = None
         self._prepared: Network | None = None
         self._executor: Executor[Any] | None = None
-        self._bound: Callable[[], dict[str, Any]] | None = None
+        self._native: dict[str, Any] = {}
+        self._bound: Callable[[], Any] | None = None
 
     @property
     def timer(self) -> Any:
@@ -69,41 +72,49 @@ class NetworkSystem:
         """Import the framework, make the network ready and call it once.
 
         Returns:
-            ``upgrades``, ``description`` (the adapter's own facts), ``forms``, ``exposures`` (to the
-            framework's known faults), ``import_ns``, ``prepare_ns`` and ``first_call_ns``.
+            ``upgrades``, ``description`` (the adapter's own facts), ``forms``, ``exposures`` (to the framework's known
+            faults); ``import_ns``, ``prepare_ns``, of which reading the file took ``read_ns``, and ``first_call_ns``; and
+            ``resident``, the bytes of this process before and after each of these, with the peak of the first call.
         """
+        resident = {"before": resident_bytes()}
         begin = perf_counter_ns()
         adapter = self._adapter = self.variant.create()
         imported = perf_counter_ns()
+        resident["imported"] = resident_bytes()
         file = self._network if adapter.upgrades else self._source
-        self._prepared = Network(ir.load(file), name=file.stem)
-        attach_kernels(self._prepared.all_nodes(), self._kernels)
-        executor = self._executor = adapter.prepare(self._prepared)
+        network = self._prepared = Network(ir.load(file), name=file.stem)
+        attach_kernels(network.all_nodes(), self._kernels)
+        read = perf_counter_ns()
+        executor = self._executor = adapter.prepare(network, mode="inference" if self._loss is None else "train")
+        adapter.synchronize()
         prepared = perf_counter_ns()
+        resident["prepared"] = resident_bytes()
         try:
-            first_call = self._call_first(adapter, executor)
+            native = self._native = {name: adapter.from_numpy(array) for name, array in self.inputs.items()}
+            loss, is_peak_of_call = self._loss, forget_peak()
+            self._bound = executor.bind(native) if loss is None else lambda: executor.gradients(native, loss)
+            start = perf_counter_ns()
+            self._bound()
+            adapter.synchronize()
+            first_call_ns = perf_counter_ns() - start
         except Exception as error:
             for remark in remarks(self._exposures(adapter)):
                 error.add_note(remark)
             raise
+        resident["called"] = resident_bytes()
+        if is_peak_of_call:
+            resident["peak"] = peak_memory_bytes()
         return {
             "upgrades": adapter.upgrades,
             "description": dict(adapter.describe()),
             "forms": executor.forms,
             "exposures": self._exposures(adapter),
             "import_ns": imported - begin,
+            "read_ns": read - imported,
             "prepare_ns": prepared - imported,
-            "first_call_ns": first_call,
+            "first_call_ns": first_call_ns,
+            "resident": resident,
         }
-
-    def _call_first(self, adapter: Adapter[Any], executor: Executor[Any]) -> int:
-        """Bind the inputs and call once; what that takes in nanoseconds."""
-        native = {name: adapter.from_numpy(array) for name, array in self.inputs.items()}
-        self._bound = executor.bind(native)
-        start = perf_counter_ns()
-        self._bound()
-        adapter.synchronize()
-        return perf_counter_ns() - start
 
     def _exposures(self, adapter: Adapter[Any]) -> list[Exposure]:
         return exposures(Network(ir.load(self._network)), adapter.known_faults) if adapter.known_faults else []
@@ -111,7 +122,7 @@ class NetworkSystem:
     def calls(self) -> Mapping[str, Callable[[], object]]:
         """The calls to time."""
         executor, bound = self._ready()
-        return {NATIVE: bound, NUMPY: lambda: executor(self.inputs)}
+        return {NATIVE: bound} if self._loss is not None else {NATIVE: bound, NUMPY: lambda: executor(self.inputs)}
 
     def synchronize(self) -> None:
         """Wait for the device."""
@@ -139,91 +150,6 @@ class NetworkSystem:
         attach_kernels(network.all_nodes(), {name: self._kernels[name] for name in kernels})
         return self._as_declared(network, self._adapter.prepare(network)(inputs))
 
-    def _as_declared(self, network: Network, outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Outputs in the declared element types: a variant of another precision is judged by its values."""
-        return as_declared(network, outputs) if "dtype" in self.variant.options else dict(outputs)
-
-    def _ready(self) -> tuple[Executor[Any], Callable[[], dict[str, Any]]]:
-        if self._executor is None or self._bound is None:
-            raise Unsupported(f"{self.variant} is not prepared", advice="call prepare() first")
-        return self._executor, self._bound
-
-
-class ProfiledSystem:
-    """What a worker process holds of one system.
-
-    Args:
-        variant: The framework with its options, as on the command line.
-        network: A file with the network, all of whose input dimensions are fixed.
-        source: A file with the network as it was given, for frameworks that run files as they are.
-        inputs: What it is fed.
-        loss: Name of the output to differentiate; ``None`` for the way forward only.
-        kernels: Name of each node that a kernel of the user's computes to that kernel, pickled.
-    """
-
-    def __init__(
-        self,
-        variant: str,
-        network: str,
-        source: str,
-        inputs: Mapping[str, np.ndarray],
-        loss: str | None,
-        kernels: Mapping[str, bytes],
-    ) -> None:
-        self.variant = Variant.parse(variant)
-        self.threaded = self.variant.options.get("threads") != "1"
-        self._network, self._source, self._inputs, self._loss = Path(network), Path(source), dict(inputs), loss
-        self._kernels = unpickled(kernels)
-        self._adapter: Adapter[Any] | None = None
-        self._executor: Executor[Any] | None = None
-        self._native: dict[str, Any] = {}
-
-    def prepare(self) -> dict[str, Any]:
-        """Import the framework, make the network ready and call it once.
-
-        Returns:
-            ``description``, ``forms``; ``import_ns``, ``prepare_ns``, ``first_call_ns``; and ``resident``, the bytes of this
-            process before and after each of these, with the peak of the first call.
-        """
-        resident = {"before": resident_bytes()}
-        begin = perf_counter_ns()
-        adapter = self._adapter = self.variant.create()
-        imported = perf_counter_ns()
-        resident["imported"] = resident_bytes()
-        file = self._network if adapter.upgrades else self._source
-        network = Network(ir.load(file), name=file.stem)
-        attach_kernels(network.all_nodes(), self._kernels)
-        read = perf_counter_ns()
-        executor = self._executor = adapter.prepare(network, mode="inference" if self._loss is None else "train")
-        adapter.synchronize()
-        prepared = perf_counter_ns()
-        resident["prepared"] = resident_bytes()
-        self._native = {name: adapter.from_numpy(array) for name, array in self._inputs.items()}
-        anew = forget_peak()
-        start = perf_counter_ns()
-        self._call()
-        first = perf_counter_ns() - start
-        resident["called"] = resident_bytes()
-        if anew:
-            resident["peak"] = peak_memory_bytes()
-        return {
-            "description": dict(adapter.describe()),
-            "forms": executor.forms,
-            "import_ns": imported - begin,
-            "prepare_ns": prepared - read,
-            "first_call_ns": first,
-            "resident": resident,
-        }
-
-    def calls(self) -> dict[str, Any]:
-        """The call that is profiled."""
-        return {"native": self._call}
-
-    def synchronize(self) -> None:
-        """Wait for the device."""
-        if self._adapter is not None:
-            self._adapter.synchronize()
-
     def profile(self, repeat: int) -> dict[str, Any]:
         """Where the time goes.
 
@@ -231,27 +157,23 @@ class ProfiledSystem:
             ``profile``, a `NodeProfile`; and ``numpy``: in turn, ``native`` calls of ``forward`` and ``numpy`` calls that
             check and convert inputs and outputs too.
         """
-        executor = self._ready()
+        executor, _ = self._ready()
         profile = executor.profile(self._native, repeat=repeat, loss=self._loss)
-        calls = {"native": executor.bind(self._native), "numpy": lambda: executor(self._inputs)}
+        calls = {"native": executor.bind(self._native), "numpy": lambda: executor(self.inputs)}
         return {"profile": profile, "numpy": in_turn(calls, self.synchronize, repeat)}
 
     def algorithms(self) -> Mapping[str, tuple[str, ...] | str]:
         """See `Executor.algorithms`."""
-        return self._ready().algorithms(self._native)
+        return self._ready()[0].algorithms(self._native)
 
-    def _call(self) -> None:
-        executor = self._ready()
-        if self._loss is None:
-            executor.forward(self._native)
-        else:
-            executor.gradients(self._native, self._loss)
-        self.synchronize()
+    def _as_declared(self, network: Network, outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Outputs in the declared element types: a variant of another precision is judged by its values."""
+        return as_declared(network, outputs) if "dtype" in self.variant.options else dict(outputs)
 
-    def _ready(self) -> Executor[Any]:
-        if self._executor is None:
+    def _ready(self) -> tuple[Executor[Any], Callable[[], Any]]:
+        if self._executor is None or self._bound is None:
             raise Unsupported(f"{self.variant} is not prepared", advice="call prepare() first")
-        return self._executor
+        return self._executor, self._bound
 
 
 _LEAST_CALLS = 5
