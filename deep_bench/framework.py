@@ -65,6 +65,10 @@ class Device(ABC, Generic[A]):
         )
 
 
+THROUGH_NUMPY = "a kernel of the user's, through NumPy"
+"""How a node is run whose kernel does not take the framework's own arrays."""
+
+
 @dataclass(frozen=True)
 class Forms:
     """How an adapter runs each node of a network: the outermost graph's and all subgraphs'.

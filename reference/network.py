@@ -18,14 +18,13 @@ from threadpoolctl import threadpool_info
 from deep_bench.arrays import NUMPY, NumpyFunctions
 from deep_bench.errors import InvalidArgument, InvalidNetwork, UnsupportedOperator
 from deep_bench.events import Direction, Moment, NodeEvent, NodeProfile, NodeTime, Stopwatch, in_turn
-from deep_bench.framework import Adapter, Executor, Forms, Mode, describe_numpy
+from deep_bench.framework import THROUGH_NUMPY, Adapter, Executor, Forms, Mode, describe_numpy
 from deep_bench.graph import Network, attributes, operator_name
 from deep_bench.graph.edit import ORIGIN
 from deep_bench.graph.network import tensor_spec
 from deep_bench.graph.node import as_array, function_of, kernel_of, outer_values, settings, subgraphs
 from deep_bench.graph.shapes import Knowledge
 from deep_bench.network.gradient.derived import DerivedGradients, origin
-from deep_bench.operators.placed import THROUGH_NUMPY, placed
 from deep_bench.reference.operators import find, misuse, takes_count
 from deep_bench.reference.operators.algorithms import choose
 from deep_bench.tensor import TensorSpec, is_float
@@ -47,6 +46,8 @@ def kernel_functions(network: Network) -> dict[str, Callable[..., Any]]:
     """
     if not network.kernels:
         return {}
+    from deep_bench.operators.placed import placed  # what few networks need loads for these only
+
     knowledge = Knowledge(network)
     by_name: dict[str, Callable[..., Any]] = {}
     for node in network.all_nodes():

@@ -20,7 +20,7 @@ from deep_bench.framework import check_inputs
 from deep_bench.graph import Network, as_network
 from deep_bench.graph.drawing import Sizes, choose_sizes, draw_inputs
 from deep_bench.graph.node import Kernel
-from deep_bench.operators.operator import dumped, loaded
+from deep_bench.workers.pickling import dumped, loaded
 
 __all__ = ["NetworkInputs", "prepare_inputs", "read_inputs"]
 

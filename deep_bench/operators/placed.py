@@ -28,10 +28,6 @@ from deep_bench.operators.operator import Host, Operator, keywords
 from deep_bench.operators.results import NodeResults, fits
 from deep_bench.tensor import STRING, TensorSpec
 
-THROUGH_NUMPY = "a kernel of the user's, through NumPy"
-"""How a node is run whose kernel does not take the framework's own arrays."""
-
-
 Arrays = tuple[Any, ...]
 
 

@@ -18,7 +18,6 @@ from deep_bench.events import Callback
 from deep_bench.measure.environment import provenance
 from deep_bench.measure.metrics import Metric
 from deep_bench.measure.progress import Bars, recording
-from deep_bench.operators.operator import dumped, loaded
 from deep_bench.records.model import ErrorRecord, OptionsRecord
 from deep_bench.training import record as storage
 from deep_bench.training.callbacks import EvaluateEvery, TargetReached, TimeLimit
@@ -39,6 +38,7 @@ from deep_bench.training.record import RunRecord, ScoreFacts, TargetRecord, Trai
 from deep_bench.training.results import Runs
 from deep_bench.training.samplers import natural
 from deep_bench.training.trainer import INTERRUPTED, Trainer
+from deep_bench.workers.pickling import dumped, loaded
 from deep_bench.workers.process import Worker
 
 __all__ = [

@@ -11,7 +11,7 @@ import pytest
 
 import deep_bench as db
 from deep_bench.errors import InvalidArgument, InvalidInput
-from deep_bench.operators.operator import dumped, loaded
+from deep_bench.workers.pickling import dumped, loaded
 
 SOURCE = """
 import deep_bench as db

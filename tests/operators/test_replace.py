@@ -12,10 +12,9 @@ import pytest
 
 import deep_bench as db
 from deep_bench.errors import InvalidArgument, InvalidInput, Unsupported, UnsupportedOperator
-from deep_bench.framework import Adapter
+from deep_bench.framework import THROUGH_NUMPY, Adapter
 from deep_bench.graph import Network
 from deep_bench.operators.checks import KernelFailure
-from deep_bench.operators.placed import THROUGH_NUMPY
 
 from .placed_kernels import FRAMEWORKS, Relu, Split, adapter, batch, digits, gradients, parse
 

@@ -7,7 +7,7 @@ import pytest
 
 import deep_bench as db
 from deep_bench.errors import UnsupportedOperator
-from deep_bench.operators.placed import THROUGH_NUMPY
+from deep_bench.framework import THROUGH_NUMPY
 
 from .placed_kernels import FRAMEWORKS, ForwardOnly, Gemm, Relu, Split, adapter, batch, digits, gradients, parse
 

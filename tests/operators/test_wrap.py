@@ -13,8 +13,9 @@ import deep_bench as db
 from deep_bench.errors import FrameworkMissing, InvalidArgument, UnknownName, Unsupported, UnsupportedOperator
 from deep_bench.network.gradient.pullback import LOSS, pull_back
 from deep_bench.operators import Case, Host, Operator, wrap
-from deep_bench.operators.operator import KernelAdapter, KernelExecutor, dumped
+from deep_bench.operators.operator import KernelAdapter, KernelExecutor
 from deep_bench.operators.wrapping import home_of
+from deep_bench.workers.pickling import dumped
 
 GELU = {kind: Case.of("Gelu", (4, 5), approximate=kind) for kind in ("none", "tanh")}
 

@@ -12,12 +12,12 @@ import onnx_ir as ir
 from deep_bench.adapters.onnxruntime.executor import SessionParameters, Value, describe_value, to_array
 from deep_bench.errors import Unsupported, UnsupportedOperator
 from deep_bench.events import NodeProfile, NodeTime, Stopwatch, in_turn
-from deep_bench.framework import Executor, Forms, Mode
+from deep_bench.framework import THROUGH_NUMPY, Executor, Forms, Mode
 from deep_bench.graph import Network, operator_name
 from deep_bench.graph.node import as_array, is_standard, kernel_of, needs, prune
 from deep_bench.graph.shapes import Knowledge
 from deep_bench.network.gradient.derived import DerivedGradients
-from deep_bench.operators.placed import THROUGH_NUMPY, Placed, placed
+from deep_bench.operators.placed import Placed, placed
 
 if TYPE_CHECKING:
     from deep_bench.adapters.onnxruntime.adapter import OnnxRuntimeAdapter

@@ -16,8 +16,8 @@ from deep_bench.adapters.tensorflow.graph import NeedsType, NeedsValue, as_array
 from deep_bench.adapters.tensorflow.layout import Value, on_values
 from deep_bench.adapters.tensorflow.operators._site import tf_dtype
 from deep_bench.adapters.tensorflow.tracing import describe_tensor, flattened, keeping_errors
-from deep_bench.framework import map_arrays
-from deep_bench.operators.placed import THROUGH_NUMPY, Placed
+from deep_bench.framework import THROUGH_NUMPY, map_arrays
+from deep_bench.operators.placed import Placed
 
 REASON = "it is computed by the reference, through which TensorFlow takes no gradients"
 

@@ -14,7 +14,8 @@ import torch
 from deep_bench.adapters.lowering import Site
 from deep_bench.adapters.torch.arrays import describe_value, to_native, to_numpy
 from deep_bench.adapters.torch.gradients import tie_result
-from deep_bench.operators.placed import THROUGH_NUMPY, Placed
+from deep_bench.framework import THROUGH_NUMPY
+from deep_bench.operators.placed import Placed
 
 
 def fallback(

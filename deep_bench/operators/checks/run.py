@@ -15,7 +15,8 @@ from deep_bench.errors import DeepBenchError, InvalidArgument, UnknownName, Work
 from deep_bench.operators.case import Case
 from deep_bench.operators.checks.finding import Finding, Findings
 from deep_bench.operators.checks.problem import Problem, first_line
-from deep_bench.operators.operator import KernelAdapter, Operator, dumped, loaded
+from deep_bench.operators.operator import KernelAdapter, Operator
+from deep_bench.workers.pickling import dumped, loaded
 from deep_bench.workers.process import Worker
 
 if TYPE_CHECKING:

@@ -26,9 +26,10 @@ from deep_bench.operators.native_code.build import BuildRecipe, BuiltLibrary, bu
 from deep_bench.operators.native_code.library import MemoryViolation
 from deep_bench.operators.native_code.ready import ReadyCall, Specs, address, spec_of
 from deep_bench.operators.native_code.signature import CallTensors, NativeCall, Signature, backward_names, forward_names
-from deep_bench.operators.operator import Host, Operator, dumped
+from deep_bench.operators.operator import Host, Operator
 from deep_bench.operators.results import gradients_of, infer_results, may_decide_shape
 from deep_bench.tensor import TensorSpec
+from deep_bench.workers.pickling import dumped
 from deep_bench.workers.process import Worker
 
 if TYPE_CHECKING:

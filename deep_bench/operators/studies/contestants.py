@@ -17,9 +17,10 @@ from deep_bench.environments import place_of
 from deep_bench.environments.lean import stamped_run
 from deep_bench.errors import DeepBenchError, InvalidArgument, Unsupported
 from deep_bench.operators.checks.finding import KernelFailure, in_a_line
-from deep_bench.operators.operator import KernelAdapter, Operator, dumped
+from deep_bench.operators.operator import KernelAdapter, Operator
 from deep_bench.variant import Variant
 from deep_bench.workers.fleet import Contender
+from deep_bench.workers.pickling import dumped
 from deep_bench.workers.remote import Place
 
 _FILE = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")

@@ -22,7 +22,7 @@ from deep_bench.measure.session import Plan
 from deep_bench.operators.case import Case
 from deep_bench.operators.checks.finding import in_a_line
 from deep_bench.operators.cost import cost_of_case
-from deep_bench.operators.operator import Operator, dumped
+from deep_bench.operators.operator import Operator
 from deep_bench.operators.studies.contestants import OperatorContestant, base_of, contestants_of
 from deep_bench.operators.studies.judging import Judge, note_changes, note_patches
 from deep_bench.operators.studies.result import Study
@@ -44,6 +44,7 @@ from deep_bench.study.settings import Checking
 from deep_bench.study.study import Heat, RecordFile, StudyRun, twin_record
 from deep_bench.tensor import is_float
 from deep_bench.variant import Variant
+from deep_bench.workers.pickling import dumped
 
 
 def case_facts(case: Case) -> CaseFacts:

@@ -29,11 +29,12 @@ from deep_bench.operators.case import Case
 from deep_bench.operators.checks.arrays import assign
 from deep_bench.operators.checks.contract import Originals, foreign_clocks, wrong_form
 from deep_bench.operators.checks.finding import in_a_line
-from deep_bench.operators.operator import KernelAdapter, KernelExecutor, loaded
+from deep_bench.operators.operator import KernelAdapter, KernelExecutor
 from deep_bench.operators.studies.contestants import as_operator, operator_in
 from deep_bench.operators.studies.settings import BACKWARD, BOTH, COLD, DISPATCH, FORWARD, NUMPY
 from deep_bench.tensor import as_float, is_float
 from deep_bench.variant import Variant
+from deep_bench.workers.pickling import loaded
 
 _APART = 0x9E3779B9
 
