@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from deep_bench.errors import DeepBenchError, InvalidArgument, NotKept, WorkerDied
 from deep_bench.measure.progress import Bars, recording
@@ -137,7 +137,7 @@ class Heat:
             self.fleet.set_aside(label, error)
 
 
-Entry = SystemRecord | TrialRecord
+Entry: TypeAlias = SystemRecord | TrialRecord
 """Where the record has what a system gave on a problem."""
 
 
