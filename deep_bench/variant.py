@@ -80,7 +80,19 @@ class Variant:
             environment, remainder = environment.strip(), colon + options
             if not environment:
                 raise InvalidArgument(f"{text!r} names no environment", "FRAMEWORK@FOLDER, or a declared environment's name")
-        _require(framework, environment)
+        # see that a framework is known and, if it is one of this environment, installed
+        if environment is None:
+            if framework in lean_frameworks and framework not in frameworks:
+                raise InvalidArgument(
+                    f"{framework} without an environment",
+                    f"{framework}@ENVIRONMENT, one that has it",
+                    "see docs/environments.md",
+                )
+            frameworks.require(framework)
+        elif ":" in framework:
+            frameworks.missing(framework)  # raises where there is no such module
+        elif framework not in frameworks and framework not in lean_frameworks:
+            raise UnknownName("framework", framework, [*frameworks, *lean_frameworks])
         return cls(framework, _options(framework, remainder), environment)
 
     @property
@@ -136,22 +148,6 @@ def variants_of(systems: Sequence[str | Variant] | str | Variant | None) -> list
     if not variants or len({str(v) for v in variants}) < len(variants):
         raise InvalidArgument(f"systems {', '.join(map(str, variants)) or '(none)'}", "at least one, each of them once")
     return variants
-
-
-def _require(framework: str, environment: str | None) -> None:
-    """See that a framework is known and, if it is one of this environment, installed."""
-    if environment is None:
-        if framework in lean_frameworks and framework not in frameworks:
-            raise InvalidArgument(
-                f"{framework} without an environment",
-                f"{framework}@ENVIRONMENT, one that has it",
-                "see docs/environments.md",
-            )
-        frameworks.require(framework)
-    elif ":" in framework:
-        frameworks.missing(framework)  # raises where there is no such module
-    elif framework not in frameworks and framework not in lean_frameworks:
-        raise UnknownName("framework", framework, [*frameworks, *lean_frameworks])
 
 
 def _options(framework: str, text: str) -> dict[str, str]:

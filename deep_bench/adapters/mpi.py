@@ -246,12 +246,10 @@ class ArrayLayout:
         number = array.size if elements is None else elements
         if number <= largest:
             return raw(array, kind), number, kind.type
-        return raw(array, kind), 1, self._long_type(kind, number, largest)
-
-    def _long_type(self, kind: MpiType, elements: int, largest: int) -> Any:
-        key = (kind.dtype, elements, largest)
+        # long type
+        key = (kind.dtype, number, largest)
         if key not in self._long:
-            blocks, remainder = divmod(elements, largest)
+            blocks, remainder = divmod(number, largest)
             step = largest * kind.dtype.itemsize
             row = kind.type.Create_contiguous(largest)
             last = kind.type.Create_contiguous(remainder)
@@ -261,7 +259,7 @@ class ArrayLayout:
             self._long[key] = struct.Commit()
             row.Free()
             last.Free()
-        return self._long[key]
+        return raw(array, kind), 1, self._long[key]
 
     def free(self) -> None:
         """Give the types back."""

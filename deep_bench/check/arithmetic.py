@@ -202,7 +202,11 @@ class DisturbedArray(np.ndarray):
             kwargs["where"] = as_plain(kwargs["where"])
         result = _apply(ufunc, method, rounding, plain, kwargs)
         if out is not None:
-            return _store(result, out)
+            parts = result if isinstance(result, tuple) else (result,)
+            for target, value in zip(out, parts, strict=True):
+                if target is not None:
+                    as_plain(target)[...] = value
+            return out[0] if len(out) == 1 else out
         return as_disturbed(result, rounding)
 
     def __array_function__(self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
@@ -302,14 +306,6 @@ def _apply(ufunc: np.ufunc, method: str, rounding: Rounding, inputs: Sequence[An
 def _rounded(y: Any, rounding: Rounding) -> Any:
     y = np.asarray(y)
     return rounding.of_result(y) if np.issubdtype(y.dtype, np.inexact) else y
-
-
-def _store(result: Any, out: tuple[Any, ...]) -> Any:
-    parts = result if isinstance(result, tuple) else (result,)
-    for target, value in zip(out, parts, strict=True):
-        if target is not None:
-            as_plain(target)[...] = value
-    return out[0] if len(out) == 1 else out
 
 
 def _at(ufunc: np.ufunc, rounding: Rounding, target: Any, index: Any, *operands: Any) -> None:
@@ -495,28 +491,22 @@ def add_reduce(rounding: Rounding, x: Any, axis: Any = 0, dtype: Any = None, **k
     squares = np.add.reduce(np.abs(x) ** 2, axis=axis, **{k: v for k, v in kwargs.items() if k != "initial"})
     rounded = rounding.of_sum(y, squares, x.size // max(y.size, 1))
     if rounding.accumulation == "sequential" and kwargs.keys() <= {"keepdims"}:
-        return rounded + rounding.errors(_chain_errors(x, axis, rounding.format).reshape(y.shape))
+        # The largest error that adding these very numbers makes in the working format, in one chain or in several.
+        # Numbers that are nearly constant are rounded the same way at every step, so that errors grow linearly: no
+        # model of random errors foresees that.
+        axes = range(x.ndim) if axis is None else np.atleast_1d(axis) % x.ndim
+        remaining = [a for a in range(x.ndim) if a not in axes]
+        terms = x.transpose(*remaining, *axes).reshape(*(x.shape[a] for a in remaining), -1)
+        exact, narrow = terms.sum(axis=-1), terms.astype(rounding.format)
+        worst = np.zeros(exact.shape)
+        for lanes in _LANES:
+            chains = [np.add.accumulate(narrow[..., k::lanes], axis=-1)[..., -1] for k in range(min(lanes, terms.shape[-1]))]
+            worst = np.maximum(worst, np.abs(np.sum(chains, axis=0, dtype=np.float64) - exact))
+        return rounded + rounding.errors(worst.reshape(y.shape))
     return rounded
 
 
 _LANES = (1, 4, 8, 16)
-
-
-def _chain_errors(x: np.ndarray, axis: Any, form: np.dtype) -> np.ndarray:
-    """The largest error that adding these very numbers makes in the working format, in one chain or in several.
-
-    Numbers that are nearly constant are rounded the same way at every step, so that errors grow linearly: no model of
-    random errors foresees that.
-    """
-    axes = range(x.ndim) if axis is None else np.atleast_1d(axis) % x.ndim
-    remaining = [a for a in range(x.ndim) if a not in axes]
-    terms = x.transpose(*remaining, *axes).reshape(*(x.shape[a] for a in remaining), -1)
-    exact, narrow = terms.sum(axis=-1), terms.astype(form)
-    worst = np.zeros(exact.shape)
-    for lanes in _LANES:
-        chains = [np.add.accumulate(narrow[..., k::lanes], axis=-1)[..., -1] for k in range(min(lanes, terms.shape[-1]))]
-        worst = np.maximum(worst, np.abs(np.sum(chains, axis=0, dtype=np.float64) - exact))
-    return worst
 
 
 def add_accumulate(rounding: Rounding, x: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> np.ndarray:  # noqa: ARG001

@@ -280,7 +280,16 @@ def assess(actual: np.ndarray, expected: Expectation | np.ndarray) -> Opinion:
         expected: What it may return.
     """
     if not isinstance(expected, Expectation):
-        return _exact(actual, expected)
+        if actual.shape != expected.shape:
+            return Opinion("impossible", f"has shape {list(actual.shape)} instead of {list(expected.shape)}", 0.0, 99.0)
+        if actual.dtype != expected.dtype and not (expected.dtype == object or expected.dtype.kind in "SU"):
+            return Opinion("impossible", f"is {actual.dtype} instead of {expected.dtype}", 0.0, 99.0)
+        differs = differing(actual, expected)
+        different = int(np.sum(differs))
+        if not different:
+            return Opinion("clear")
+        where = [int(i) for i in np.argwhere(differs)[0]] if actual.ndim else []
+        return Opinion("beyond", f"differs in {different} of {actual.size} elements, first at {where}", 0.0, 99.0)
     if actual.shape != expected.value.shape or actual.dtype != expected.form:
         came = f"{actual.dtype}{list(actual.shape)}"
         return Opinion("impossible", f"is {came} instead of {expected.form}{list(expected.value.shape)}", 0.0, 99.0)
@@ -314,19 +323,6 @@ def _described(agreement: Agreement, overall: float, sliced: float, single: floa
         share = f"{agreement.linear_share:.0%} of its error is proportional to it"
         return f"has {agreement.bits:.1f} significant bits, and {share}"
     return f"has {agreement.bits:.1f} significant bits"
-
-
-def _exact(actual: np.ndarray, expected: np.ndarray) -> Opinion:
-    if actual.shape != expected.shape:
-        return Opinion("impossible", f"has shape {list(actual.shape)} instead of {list(expected.shape)}", 0.0, 99.0)
-    if actual.dtype != expected.dtype and not (expected.dtype == object or expected.dtype.kind in "SU"):
-        return Opinion("impossible", f"is {actual.dtype} instead of {expected.dtype}", 0.0, 99.0)
-    differs = differing(actual, expected)
-    different = int(np.sum(differs))
-    if not different:
-        return Opinion("clear")
-    where = [int(i) for i in np.argwhere(differs)[0]] if actual.ndim else []
-    return Opinion("beyond", f"differs in {different} of {actual.size} elements, first at {where}", 0.0, 99.0)
 
 
 _QUOTIENT = 1

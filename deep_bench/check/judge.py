@@ -273,12 +273,25 @@ def _assess_output(
     precomputed: Expectation | None,
 ) -> tuple[OutputVerdict, Word]:
     if isinstance(expected, list) or isinstance(actual, list):
-        return _assess_list(name, actual)
+        reason = f"is {type(actual).__name__}, and sequences are not compared"
+        return OutputVerdict(name, (), "sequence", reason, 0.0), "cannot tell"
     expected = np.asarray(expected)
     form = truth.formats.get(name, expected.dtype)
     shape = tuple(int(d) for d in actual.shape)
     if not is_inexact(expected.dtype):
-        return _assess_discrete(name, actual, expected, form, decisions)
+        shape = tuple(int(d) for d in actual.shape)
+        strings = form.kind in "OSU"
+        if actual.dtype != form and not strings:
+            return OutputVerdict(name, shape, str(actual.dtype), f"is {actual.dtype} instead of {form}", 0.0), "wrong"
+        identical = actual.shape == expected.shape and np.array_equal(actual, expected)
+        if identical or (name in decisions and decisions[name].admits(actual)):
+            return OutputVerdict(name, shape, str(form), "", EXACT_BITS), "right"
+        if actual.shape != expected.shape:
+            reason = f"has shape {list(shape)} instead of {list(expected.shape)}"
+            return OutputVerdict(name, shape, str(form), reason, 0.0), "wrong"
+        count = int(np.sum(np.asarray(actual != expected)))
+        reason = f"differs in {count} of {actual.size} elements"
+        return OutputVerdict(name, shape, str(form), reason, 0.0, mismatches=count), "wrong"
     if actual.shape != expected.shape or actual.dtype != form:
         reason = f"is {actual.dtype}{list(shape)} instead of {form}{list(expected.shape)}"
         return OutputVerdict(name, shape, str(actual.dtype), reason, 0.0), "wrong"
@@ -290,7 +303,10 @@ def _assess_output(
         level, reason = _level(agreement, form, typical)
     where = agreement.where
     if agreement.misplaced:
-        where = _first_misplaced(actual, expectation)
+        # the first element that is NaN, infinite or finite where the oracle's is not
+        wide = actual.astype(np.complex128 if np.iscomplexobj(expectation.value) else np.float64)
+        apart = expectation.settled & ~same_kind(wide, expectation.value)
+        where = tuple(int(i) for i in np.unravel_index(int(np.argmax(apart)), apart.shape))
         reason += f": first {list(where)}, which is {actual[where]:.6g} instead of {expected[where]:.6g}"
     bits = agreement.bits - (significand_bits(form) - _working_bits(truth, form))
     verdict = OutputVerdict(
@@ -311,13 +327,6 @@ def _assess_output(
         agreement.misplaced,
     )
     return verdict, level
-
-
-def _first_misplaced(actual: np.ndarray, expectation: Expectation) -> tuple[int, ...]:
-    """The first element that is NaN, infinite or finite where the oracle's is not."""
-    wide = actual.astype(np.complex128 if np.iscomplexobj(expectation.value) else np.float64)
-    apart = expectation.settled & ~same_kind(wide, expectation.value)
-    return tuple(int(i) for i in np.unravel_index(int(np.argmax(apart)), apart.shape))
 
 
 def compare_ratio(sample: np.ndarray, expectation: Expectation) -> float:
@@ -341,29 +350,6 @@ def _level(agreement: Agreement, form: np.dtype, typical: float) -> tuple[Word, 
         return "right", ""
     reason = f"is off by {ratio:.3g} times what rounding explains, at most {agreement.largest:.3g} times"
     return ("cannot tell" if excess <= 2.0 ** (GREY_BITS - ROUNDING_BITS) else "wrong"), reason
-
-
-def _assess_discrete(
-    name: str, actual: np.ndarray, expected: np.ndarray, form: np.dtype, decisions: Mapping[str, DecisionTrials]
-) -> tuple[OutputVerdict, Word]:
-    shape = tuple(int(d) for d in actual.shape)
-    strings = form.kind in "OSU"
-    if actual.dtype != form and not strings:
-        return OutputVerdict(name, shape, str(actual.dtype), f"is {actual.dtype} instead of {form}", 0.0), "wrong"
-    identical = actual.shape == expected.shape and np.array_equal(actual, expected)
-    if identical or (name in decisions and decisions[name].admits(actual)):
-        return OutputVerdict(name, shape, str(form), "", EXACT_BITS), "right"
-    if actual.shape != expected.shape:
-        reason = f"has shape {list(shape)} instead of {list(expected.shape)}"
-        return OutputVerdict(name, shape, str(form), reason, 0.0), "wrong"
-    count = int(np.sum(np.asarray(actual != expected)))
-    reason = f"differs in {count} of {actual.size} elements"
-    return OutputVerdict(name, shape, str(form), reason, 0.0, mismatches=count), "wrong"
-
-
-def _assess_list(name: str, actual: Any) -> tuple[OutputVerdict, Word]:
-    reason = f"is {type(actual).__name__}, and sequences are not compared"
-    return OutputVerdict(name, (), "sequence", reason, 0.0), "cannot tell"
 
 
 def _working_bits(truth: Truth, form: np.dtype) -> int:
@@ -398,7 +384,8 @@ def settle_whole(
     fresh = assess_whole(truth, again, truth.outputs, truth.samples)
     if fresh.clear:
         return whole.because(f"{whole.reason}, but not when the network is prepared and run afresh")
-    if _added_term_by_term(truth, again).clear:
+    samples = truth.sampled(len(truth.samples), 7, accumulation="sequential")
+    if assess_whole(truth, again, truth.outputs, samples).clear:
         return dataclasses.replace(whole, word="right", reason="")
     if whole.word == "wrong":
         return whole.because(f"{whole.reason}{besides}")
@@ -410,11 +397,6 @@ def settle_whole(
     if all(_vanishes(expected[o.name], precise.get(o.name), o.max_abs_error) for o in whole.outputs):
         return dataclasses.replace(whole, word="right", reason="")
     return whole.because(f"{whole.reason}{besides}; in float64 the error stays")
-
-
-def _added_term_by_term(truth: Truth, actual: Mapping[str, np.ndarray]) -> EndToEnd:
-    samples = truth.sampled(len(truth.samples), 7, accumulation="sequential")
-    return assess_whole(truth, actual, truth.outputs, samples)
 
 
 def _vanishes(expected: Any, precise: np.ndarray | None, error: float) -> bool:
@@ -555,7 +537,19 @@ def settle(truth: Truth, subject: Any, replayed: NodeReplay, opinions: Mapping[s
         return NodeFinding("wrong", f"{worst.reason}; in float64 the error stays", worst)
     if narrow := recognise(alone, replayed.actual, replayed.expected):
         return NodeFinding("reduced precision", f"it computes in {narrow}", worst)
-    return _by_ladder(subject, alone, replayed, worst)
+    # run the node in float64: rounding shrinks, a fault stays
+    precise = _precisely(subject, alone, replayed)
+    if precise is not None:
+        if _all_shrink(replayed, precise):
+            if worst.bits < FEWEST_BITS:
+                return NodeFinding("wrong", f"{worst.reason}; in float64, where another kernel runs, it does not", worst)
+            return NodeFinding("reduced precision", f"{worst.reason}; in float64 the error vanishes", worst)
+        return NodeFinding("wrong", f"{worst.reason}; in float64 the error stays", worst)
+    if worst.level == "beyond":
+        return NodeFinding("wrong", worst.reason, worst)
+    if worst.agreement is not None and worst.agreement.linear_share > LINEAR_SHARE:
+        return NodeFinding("wrong", worst.reason, worst)
+    return NodeFinding("cannot tell", f"{worst.reason}, and it cannot run in float64 here", worst)
 
 
 def _beyond_margin(alone: IsolatedNodes, replayed: NodeReplay, names: set[str]) -> bool:
@@ -573,22 +567,6 @@ def _sequential(alone: IsolatedNodes, actual: Mapping[str, np.ndarray], samples:
     expected: Mapping[str, Expected] = expectations(alone, samples, accumulation="sequential")
     opinions = [assess(actual[n], e) for n, e in expected.items()]
     return max(opinions, key=lambda o: o.deficit) if all(o.level == "clear" for o in opinions) else None
-
-
-def _by_ladder(subject: Any, alone: IsolatedNodes, replayed: NodeReplay, worst: Opinion) -> NodeFinding:
-    """Run the node in float64: rounding shrinks, a fault stays."""
-    precise = _precisely(subject, alone, replayed)
-    if precise is not None:
-        if _all_shrink(replayed, precise):
-            if worst.bits < FEWEST_BITS:
-                return NodeFinding("wrong", f"{worst.reason}; in float64, where another kernel runs, it does not", worst)
-            return NodeFinding("reduced precision", f"{worst.reason}; in float64 the error vanishes", worst)
-        return NodeFinding("wrong", f"{worst.reason}; in float64 the error stays", worst)
-    if worst.level == "beyond":
-        return NodeFinding("wrong", worst.reason, worst)
-    if worst.agreement is not None and worst.agreement.linear_share > LINEAR_SHARE:
-        return NodeFinding("wrong", worst.reason, worst)
-    return NodeFinding("cannot tell", f"{worst.reason}, and it cannot run in float64 here", worst)
 
 
 def _precisely(subject: Any, alone: IsolatedNodes, replayed: NodeReplay) -> Mapping[str, np.ndarray] | None:

@@ -203,22 +203,19 @@ def _mark_data(graph: ir.Graph, data: set[ir.Value]) -> None:
     for node in reversed(graph):
         inner = subgraphs(node)
         if inner:
-            _mark_control(node, inner, data)
+            # mark control
+            for body in inner.values():
+                data.update(_linked(node, body, data))
+                _mark_data(body, data)
+                skipped = {"If": 0, "Loop": 2}.get(node.op_type, 0)
+                fed = list(node.inputs)[skipped:]
+                received = list(body.inputs)[skipped:]
+                data.update(v for v, b in zip(fed, received, strict=False) if v is not None and b in data)
             continue
         if operator_facts(node).index_arithmetic and not any(v in data for v in node.outputs):
             continue
         settings = operator_facts(node).settings
         data.update(v for i, v in enumerate(node.inputs) if v is not None and i not in settings)
-
-
-def _mark_control(node: ir.Node, inner: Mapping[str, ir.Graph], data: set[ir.Value]) -> None:
-    for body in inner.values():
-        data.update(_linked(node, body, data))
-        _mark_data(body, data)
-        skipped = {"If": 0, "Loop": 2}.get(node.op_type, 0)
-        fed = list(node.inputs)[skipped:]
-        received = list(body.inputs)[skipped:]
-        data.update(v for v, b in zip(fed, received, strict=False) if v is not None and b in data)
 
 
 def _linked(node: ir.Node, body: ir.Graph, data: set[ir.Value]) -> Iterable[ir.Value]:

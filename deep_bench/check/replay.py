@@ -165,7 +165,7 @@ def _chunks(truth: Truth, upgrades: bool) -> Iterator[Chunk]:
             isolated = isolate(form, nodes, truth.values)
             whole = _is_whole(truth, form, isolated, samples)
             chunk = Chunk(isolated, _expected(truth, form, nodes, samples, whole), whole)
-        used += sum(3 * _bytes(e) for e in chunk.expected.values())
+        used += sum(3 * (e.value.nbytes if isinstance(e, Expectation) else e.nbytes) for e in chunk.expected.values())
         if used < _KEPT_BYTES:
             cache[number] = chunk
         yield chunk
@@ -244,10 +244,6 @@ def samples_for(size: int, usual: int) -> int:
 def _size(node: ir.Node, values: Mapping[str, np.ndarray]) -> int:
     names = (str(v.name) for v in (*node.inputs, *node.outputs) if v is not None)
     return sum(values[name].nbytes for name in names if name in values)
-
-
-def _bytes(expected: Expected) -> int:
-    return expected.value.nbytes if isinstance(expected, Expectation) else expected.nbytes
 
 
 def _first_line(error: Exception) -> str:

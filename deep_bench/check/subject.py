@@ -149,9 +149,20 @@ def _widen_graph(graph: ir.Graph, opsets: Mapping[str, int]) -> None:
             else:
                 _widen_type(value)
         for name, attribute in list(node.attributes.items()):
-            _widen_attribute(
-                node, name, attribute, states_type=definition is None or not any(map(_only_narrow, definition.outputs))
-            )
+            # widen attribute
+            states_type = definition is None or not any(map(_only_narrow, definition.outputs))
+            if attribute.type is ir.AttributeType.TENSOR and attribute.value.dtype in _WIDENED:
+                node.attributes[name] = ir.AttrTensor(name, ir.tensor(attribute.value.numpy().astype(np.float64)))
+            elif name in ("value_float", "value_floats") and node.op_type == "Constant":
+                del node.attributes[name]
+                node.attributes["value"] = ir.AttrTensor("value", ir.tensor(np.asarray(attribute.value, np.float64)))
+            elif (
+                states_type
+                and name in _TYPE_ATTRIBUTES
+                and attribute.type is ir.AttributeType.INT
+                and attribute.value in [d.value for d in _WIDENED]
+            ):
+                node.attributes[name] = ir.AttrInt64(name, _DOUBLE)
         if definition is not None:
             _widen_defaults(node, definition)
         for body in subgraphs(node).values():
@@ -226,18 +237,3 @@ def _widen_defaults(node: ir.Node, definition: onnx.defs.OpSchema) -> None:
 def _widen_type(value: ir.Value) -> None:
     if isinstance(value.type, ir.TensorType) and value.type.dtype in _WIDENED:
         value.type = ir.TensorType(ir.DataType.DOUBLE)
-
-
-def _widen_attribute(node: ir.Node, name: str, attribute: ir.Attr, *, states_type: bool) -> None:
-    if attribute.type is ir.AttributeType.TENSOR and attribute.value.dtype in _WIDENED:
-        node.attributes[name] = ir.AttrTensor(name, ir.tensor(attribute.value.numpy().astype(np.float64)))
-    elif name in ("value_float", "value_floats") and node.op_type == "Constant":
-        del node.attributes[name]
-        node.attributes["value"] = ir.AttrTensor("value", ir.tensor(np.asarray(attribute.value, np.float64)))
-    elif (
-        states_type
-        and name in _TYPE_ATTRIBUTES
-        and attribute.type is ir.AttributeType.INT
-        and attribute.value in [d.value for d in _WIDENED]
-    ):
-        node.attributes[name] = ir.AttrInt64(name, _DOUBLE)

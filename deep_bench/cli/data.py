@@ -109,7 +109,18 @@ def command(
     if as_json:
         click.echo(json.dumps(_as_json(summaries, measured, written), indent=2))
     else:
-        _show(summaries, measured, written)
+        from rich.console import Console
+
+        from deep_bench.records.table import columns, print_line
+
+        console = Console(width=columns())
+        for summary in summaries:
+            for line in _lines(summary):
+                print_line(console, line)
+        if measured is not None:
+            _show_latencies(console, measured.latencies)
+        for path in written:
+            print_line(console, f"written: {path}")
     if measured is not None and measured.interrupted:
         click.echo("deep-bench: interrupted", err=True)
         sys.exit(INTERRUPTED)
@@ -253,21 +264,6 @@ def _as_json(summaries: Sequence[_SetFacts], measured: ReadingMeasurement | None
     sets = [{"name": summary.name, **summary.facts, "refused": summary.refused} for summary in summaries]
     latencies = [] if measured is None else [latency.as_json() for latency in measured.latencies]
     return {"sets": sets, "latencies": latencies, "written": [str(path) for path in written]}
-
-
-def _show(summaries: Sequence[_SetFacts], measured: ReadingMeasurement | None, written: Sequence[Path]) -> None:
-    from rich.console import Console
-
-    from deep_bench.records.table import columns, print_line
-
-    console = Console(width=columns())
-    for summary in summaries:
-        for line in _lines(summary):
-            print_line(console, line)
-    if measured is not None:
-        _show_latencies(console, measured.latencies)
-    for path in written:
-        print_line(console, f"written: {path}")
 
 
 def _lines(summary: _SetFacts) -> list[str]:

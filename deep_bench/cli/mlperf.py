@@ -20,7 +20,6 @@ from deep_bench.errors import printable
 
 if TYPE_CHECKING:
     from deep_bench.mlperf.training.runs import Timed
-    from deep_bench.training.recipes import Recipe
     from deep_bench.training.results import Runs
 
 command = Subcommands(
@@ -257,8 +256,11 @@ def _planned(
     from deep_bench.training.recipes import load_recipe
 
     recipe = load_recipe(name, *changes)
+    recipe_seeds = list(recipe.fields.seeds)
+    if not options["seeds"] and options["runs"] > len(recipe_seeds):
+        raise click.UsageError(f"--runs {options['runs']}: the recipe has {len(recipe_seeds)} seeds; name others by --seed")
     plan = {
-        "seeds": _seeds(recipe, options),
+        "seeds": (list(options["seeds"]) or recipe_seeds[: options["runs"]]),
         "output": options["output"],
         "facts": load_facts(options["facts"]) if options["facts"] is not None else None,
         "benchmark": options["benchmark"],
@@ -281,13 +283,6 @@ def _pair(text: str) -> tuple[str, int | float | str]:
         with suppress(ValueError):
             return key, kind(value)
     return key, value
-
-
-def _seeds(recipe: Recipe, options: dict[str, Any]) -> list[int]:
-    recipe_seeds = list(recipe.fields.seeds)
-    if not options["seeds"] and options["runs"] > len(recipe_seeds):
-        raise click.UsageError(f"--runs {options['runs']}: the recipe has {len(recipe_seeds)} seeds; name others by --seed")
-    return list(options["seeds"]) or recipe_seeds[: options["runs"]]
 
 
 def _told_rest(timed: Timed, runs: Runs) -> int:

@@ -103,7 +103,10 @@ def command(
         if unwritten is not None:
             click.echo(f"deep-bench: {unwritten}", err=True)
     if debug:
-        _print_details(outcome)
+        # print details
+        for trial in outcome.failures:
+            assert trial.record.error is not None
+            click.echo(f"{trial.label}, {trial.case.name}:\n{trial.record.error.details}", err=True)
     if unwritten is not None:
         sys.exit(FAILED)
     if outcome.interrupted:
@@ -136,9 +139,3 @@ def _show(outcome: Study, plot_file: Path | None, kind: str, json_file: Path | N
         click.echo(f"figures: {json_file}")
     if plot_file is not None and outcome.trials:
         click.echo(f"picture: {outcome.plot(plot_file, kind)}")  # type: ignore[arg-type]
-
-
-def _print_details(outcome: Study) -> None:
-    for trial in outcome.failures:
-        assert trial.record.error is not None
-        click.echo(f"{trial.label}, {trial.case.name}:\n{trial.record.error.details}", err=True)

@@ -51,7 +51,11 @@ def command(
     check_systems(options["on"])
     systems, sizes = list(options.pop("on")) or None, dict(options.pop("sizes"))
     if options.pop("algorithms"):
-        _refuse_beside_algorithms()
+        # see that nothing is asked for that only times have
+        context = click.get_current_context()
+        for name, option in _OF_TIMES.items():
+            if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                raise click.UsageError(f"{option} beside --algorithms, which takes no times: leave one of them out")
         arguments = {name: options[name] for name in ("inputs", "batch", "seed")}
         sys.exit(0 if _show_algorithms(network, systems, json_file, sizes=sizes, **arguments) else FAILED)
     from deep_bench.network.profiling import profile
@@ -68,14 +72,6 @@ def command(
         click.echo("deep-bench: interrupted", err=True)
         sys.exit(INTERRUPTED)
     sys.exit(0 if outcome.ok else FAILED)
-
-
-def _refuse_beside_algorithms() -> None:
-    """See that nothing is asked for that only times have."""
-    context = click.get_current_context()
-    for name, option in _OF_TIMES.items():
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"{option} beside --algorithms, which takes no times: leave one of them out")
 
 
 def _show_algorithms(network: str, systems: Sequence[str] | None, json_file: Path | None, **arguments: Any) -> bool:

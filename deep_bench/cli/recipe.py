@@ -222,21 +222,17 @@ def _load(recipe: str, changes: Sequence[str], allow_code: bool) -> Experiment:
     if ran or experiment.code:
         click.echo(f"this recipe runs code: {'; '.join([*ran, *experiment.code])}", err=True)
     for cell in experiment.cells:
-        _check_words(recipe, cell)
+        # see that the verb that measures a cell takes its words, which it reads and does nothing with
+        from deep_bench.recipes.cell import plain_words
+
+        name, *words = plain_words(cell)
+        verb: click.Command = import_module(f"deep_bench.cli.{name}").command
+        try:
+            verb.make_context(name, words)
+        except click.UsageError as error:
+            message = f"{recipe}: the cell {cell.name}: {error.format_message()}"
+            raise InvalidArgument(message, advice=f"see deep-bench {name} -h") from error
     return experiment
-
-
-def _check_words(recipe: str, cell: Cell) -> None:
-    """See that the verb that measures a cell takes its words, which it reads and does nothing with."""
-    from deep_bench.recipes.cell import plain_words
-
-    name, *words = plain_words(cell)
-    verb: click.Command = import_module(f"deep_bench.cli.{name}").command
-    try:
-        verb.make_context(name, words)
-    except click.UsageError as error:
-        message = f"{recipe}: the cell {cell.name}: {error.format_message()}"
-        raise InvalidArgument(message, advice=f"see deep-bench {name} -h") from error
 
 
 def _end(outcome: Outcome, options: dict[str, Any]) -> None:

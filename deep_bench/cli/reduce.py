@@ -60,8 +60,26 @@ def command(
     from deep_bench.network.reduction import reduce
 
     check_systems(on)
-    _check_condition(on, condition)
-    _check_folder(output, force=force)
+    # see that the condition exists, and that there are as many frameworks as it is about
+    slower = _factor(condition)
+    if not slower and condition not in ("wrong", "crashes"):
+        raise InvalidArgument(f"--while {condition}", "wrong, crashes, or slower=2x")
+    if len(on) != (2 if slower else 1):
+        came = f"--on {' --on '.join(on)} --while {condition}"
+        raise InvalidArgument(came, "one --on, and for slower=2x a second one: what the first is slower than")
+    # make the folder; one that holds files is refused, unless that is what is wanted
+    from deep_bench.network.reduction import FILES
+    from deep_bench.records.folders import output_folder
+
+    output_folder(output)
+    check_files([output / name for name in FILES], "--output")
+    existing = sorted(file.name for file in output.iterdir())
+    if existing and not force:
+        raise InvalidArgument(
+            f"the output folder {output} is not empty: {', '.join(existing[:5])}{', …' if len(existing) > 5 else ''}",
+            "a new or an empty folder, so that no file in it is of an earlier run",
+            "name another, or use it with --force",
+        )
     options["sizes"] = dict(options["sizes"])
     with ExitStack() as stack:
         posed, predicate = _posed(network, on, condition, gradients, limit, stack)
@@ -91,16 +109,6 @@ def _posed(
     return _with_loss(network, str(gradients)) if wrong.gradients else _derived(network, gradients), wrong
 
 
-def _check_condition(on: Sequence[str], condition: str) -> None:
-    """See that the condition exists, and that there are as many frameworks as it is about."""
-    slower = _factor(condition)
-    if not slower and condition not in ("wrong", "crashes"):
-        raise InvalidArgument(f"--while {condition}", "wrong, crashes, or slower=2x")
-    if len(on) != (2 if slower else 1):
-        came = f"--on {' --on '.join(on)} --while {condition}"
-        raise InvalidArgument(came, "one --on, and for slower=2x a second one: what the first is slower than")
-
-
 def _factor(condition: str) -> float | None:
     """How many times slower is meant, if that is what is meant.
 
@@ -117,22 +125,6 @@ def _factor(condition: str) -> float | None:
     if not (equals and math.isfinite(times) and times > 1):
         raise InvalidArgument(f"--while {condition}", "slower=2x, or another factor above 1")
     return times
-
-
-def _check_folder(output: Path, *, force: bool) -> None:
-    """Make the folder; one that holds files is refused, unless that is what is wanted."""
-    from deep_bench.network.reduction import FILES
-    from deep_bench.records.folders import output_folder
-
-    output_folder(output)
-    check_files([output / name for name in FILES], "--output")
-    existing = sorted(file.name for file in output.iterdir())
-    if existing and not force:
-        raise InvalidArgument(
-            f"the output folder {output} is not empty: {', '.join(existing[:5])}{', …' if len(existing) > 5 else ''}",
-            "a new or an empty folder, so that no file in it is of an earlier run",
-            "name another, or use it with --force",
-        )
 
 
 def _differentiates(system: str) -> bool:

@@ -51,7 +51,8 @@ def command(network: str, sweep: tuple[str, tuple[int, ...]] | None, as_json: bo
     outcome, unwritten = _run_or_sweep(chosen, sweep, settings)
     click.echo(json.dumps(outcome.as_json(), indent=2) if as_json else outcome.table())
     if debug and not as_json:
-        _print_details(outcome)
+        for system in outcome.failures:
+            click.echo(f"{system.label}:\n{system.record.error.details}", err=True)
     if unwritten is not None:
         click.echo(f"deep-bench: {unwritten}", err=True)
         sys.exit(FAILED)
@@ -93,8 +94,3 @@ def _run_or_sweep(
         return run(network, **settings), None
     except NotKept as error:
         return error.found, error
-
-
-def _print_details(outcome: Any) -> None:
-    for system in outcome.failures:
-        click.echo(f"{system.label}:\n{system.record.error.details}", err=True)

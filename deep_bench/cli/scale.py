@@ -209,14 +209,12 @@ def _show(prediction: Prediction, options: dict[str, Any], path: Path) -> None:
         if verbose:
             click.echo(f"picture: {drawn}")
     if options["trace_file"] is not None:
-        _export(prediction, options["trace_file"], options["trace_ranks"], verbose)
+        file = options["trace_file"]
+        ranks = options["trace_ranks"]
+        from deep_bench.distributed.scaling.simulators import write_chakra, write_goal
 
-
-def _export(prediction: Prediction, file: Path, ranks: int | None, verbose: bool) -> None:
-    from deep_bench.distributed.scaling.simulators import write_chakra, write_goal
-
-    count = ranks or prediction.record.points[0].ranks
-    program = prediction.program(count)
-    written = [write_goal(program, file)] if file.suffix == ".goal" else write_chakra(program, file)
-    if verbose:
-        click.echo(f"predicted trace of {count} ranks: {written[0]}{f' to {written[-1]}' if len(written) > 1 else ''}")
+        count = ranks or prediction.record.points[0].ranks
+        program = prediction.program(count)
+        written = [write_goal(program, file)] if file.suffix == ".goal" else write_chakra(program, file)
+        if verbose:
+            click.echo(f"predicted trace of {count} ranks: {written[0]}{f' to {written[-1]}' if len(written) > 1 else ''}")

@@ -81,7 +81,15 @@ def command(ctx: click.Context, network: str, **options: Any) -> None:
     if options["cut"] and not output:
         raise InvalidArgument("--cut without --output", "a file name for the stages: --output stages.onnx")
     if output and options["cut"]:
-        _check_stages(output, options["cut"])
+        # see that all stages can be written, and that none of an earlier, longer pipeline would stay beside them
+        count = options["cut"]
+        check_files([_stage(output, k) for k in range(1, count + 1)], "--output")
+        stale = _stage(output, count + 1)
+        if stale.exists():
+            raise InvalidArgument(
+                f"{stale} is there, a stage of an earlier cut into more than {count}",
+                advice="remove it, or name another --output",
+            )
     elif output:
         check_files([output, output.with_name(f"{output.name}.data")], "--output")
     changed, rows = _apply(load(network), steps, options)
@@ -130,14 +138,3 @@ def _write(network: Network, output: Path, options: dict[str, Any]) -> list[str]
 
 def _stage(output: Path, number: int) -> Path:
     return output.with_suffix(f".{number}{output.suffix}")
-
-
-def _check_stages(output: Path, count: int) -> None:
-    """See that all stages can be written, and that none of an earlier, longer pipeline would stay beside them."""
-    check_files([_stage(output, k) for k in range(1, count + 1)], "--output")
-    stale = _stage(output, count + 1)
-    if stale.exists():
-        raise InvalidArgument(
-            f"{stale} is there, a stage of an earlier cut into more than {count}",
-            advice="remove it, or name another --output",
-        )

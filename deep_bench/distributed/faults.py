@@ -243,7 +243,11 @@ class Verdicts:
 
     def fault(self, now: float) -> Fault | None:
         """What is wrong now, the cause before what it causes; ``None`` if nothing is."""
-        self._forgive(now)
+        late = 0.0 if self._looked is None else now - self._looked - self._every_s
+        if late > _LATE_S:
+            for status in self.ranks.values():
+                status.heard += late
+        self._looked = now
         if failing := self._failing("raised", "memory", "interrupted"):
             return Fault(self._kind(failing[0]), tuple(failing[:1]))
         if lost := [rank for rank, status in self.ranks.items() if status.state == "lost"]:
@@ -253,13 +257,6 @@ class Verdicts:
         if disturbed:
             return Fault("disturbed", tuple(disturbed[:1]))
         return self._silent(now) or self._waiting()
-
-    def _forgive(self, moment: float) -> None:
-        late = 0.0 if self._looked is None else moment - self._looked - self._every_s
-        if late > _LATE_S:
-            for status in self.ranks.values():
-                status.heard += late
-        self._looked = moment
 
     def _failing(self, *kinds: Kind) -> list[int]:
         matches = [
@@ -355,7 +352,11 @@ def _ranks_at_fault(fault: Fault, ranks: Mapping[int, RankStatus], size: int) ->
 
 def _cause_text(fault: Fault, ranks: Mapping[int, RankStatus], *, out_of_memory: bool) -> str:
     first = ranks[fault.ranks[0]]
-    where, since = _rank_place(first), f"{fault.since_s:.0f} s"
+    # rank place
+    place = first.place
+    steps = "before the first step" if not place.step else f"after {place.step} step{'s' * (place.step > 1)}"
+    inside = place.operation or place.line if first.failure is None else ""
+    where, since = (f"{steps}, in {inside}" if inside else steps), f"{fault.since_s:.0f} s"
     if fault.kind == "lost":
         killed = "was killed, it seems for lack of memory," if out_of_memory else "was killed or crashed,"
         return f"{killed} last heard of {where}: its process ended without a word"
@@ -371,13 +372,6 @@ def _cause_text(fault: Fault, ranks: Mapping[int, RankStatus], *, out_of_memory:
     summary = shortened(first.failure.text, _LONGEST)
     verb = {"memory": "ran out of memory", "interrupted": "was interrupted", "disturbed": "lost the others"}
     return f"{verb.get(fault.kind, 'failed')}, {where}" + (f": {summary}" if summary else "")
-
-
-def _rank_place(status: RankStatus) -> str:
-    place = status.place
-    steps = "before the first step" if not place.step else f"after {place.step} step{'s' * (place.step > 1)}"
-    inside = place.operation or place.line if status.failure is None else ""
-    return f"{steps}, in {inside}" if inside else steps
 
 
 def _waiting_ranks(fault: Fault) -> str:

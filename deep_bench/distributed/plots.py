@@ -50,7 +50,12 @@ def _benchmark_panel(axes: Axes, name: str, rows: list[BenchmarkRow]) -> None:
         of_system = [row for row in rows if row.system == system]
         at = [float(row.size) if sized else float(number) for row in of_system]
         _draw_measured(axes, of_system, at, number)
-        _draw_predicted(axes, of_system, at, number, sized)
+        # draw predicted
+        points = [(x, row.predicted.seconds) for x, row in zip(at, of_system, strict=True) if row.predicted is not None]
+        if points:
+            style: dict[str, Any] = {"linestyle": "--"} if sized else {"marker": "_", "markersize": 14, "linestyle": "none"}
+            label = f"{of_system[0].system}, predicted"
+            axes.plot(*zip(*points, strict=True), color=colour(number), linewidth=1, label=label, **style)
     axes.set_title(name)
     axes.set_yscale("log")
     axes.set_ylabel("time in s")
@@ -83,14 +88,6 @@ def _draw_measured(axes: Axes, rows: list[BenchmarkRow], at: list[float], number
     )  # fmt: skip
     if wrong:
         axes.plot(*zip(*wrong, strict=True), "x", color="red", markersize=10, label=f"{rows[0].system}, wrong")
-
-
-def _draw_predicted(axes: Axes, rows: list[BenchmarkRow], at: list[float], number: int, sized: bool) -> None:
-    points = [(x, row.predicted.seconds) for x, row in zip(at, rows, strict=True) if row.predicted is not None]
-    if points:
-        style: dict[str, Any] = {"linestyle": "--"} if sized else {"marker": "_", "markersize": 14, "linestyle": "none"}
-        label = f"{rows[0].system}, predicted"
-        axes.plot(*zip(*points, strict=True), color=colour(number), linewidth=1, label=label, **style)
 
 
 def _communication_notes(result: CommunicationResult) -> list[str]:
@@ -135,7 +132,15 @@ def draw_scaling(record: ScalingRecord, file: str | Path) -> Path:
         f"predicted, not measured: {record.title}\n{record.scheme} on {record.framework}, {record.scaling} scaling, {batch}",
         fontsize=11,
     )
-    footnotes(figure, _scaling_notes(record))
+    # scaling notes
+    notes = [*where_it_stops(record), f"machine: {record.machine}", f"simulator: {record.simulator}"]
+    notes.append(
+        f"messages as {', '.join(map(str, record.fitted))} local ranks were traced to have them, checked with "
+        f"{' and '.join(map(str, record.checked))}; computing as measured on one rank; all assumptions are in the report"
+    )
+    if any(measurement.hosts == 1 for measurement in record.measured):
+        notes.append(SHARED)
+    footnotes(figure, notes)
     return write(figure, file)
 
 
@@ -294,14 +299,3 @@ def _volume(axes: Axes, record: ScalingRecord) -> None:
         axes.set_ylim(0, 1.1 * max(most))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.set_title(f"what a rank sends in a step in {unit}, predicted", fontsize=10)
-
-
-def _scaling_notes(record: ScalingRecord) -> list[str]:
-    notes = [*where_it_stops(record), f"machine: {record.machine}", f"simulator: {record.simulator}"]
-    notes.append(
-        f"messages as {', '.join(map(str, record.fitted))} local ranks were traced to have them, checked with "
-        f"{' and '.join(map(str, record.checked))}; computing as measured on one rank; all assumptions are in the report"
-    )
-    if any(measurement.hosts == 1 for measurement in record.measured):
-        notes.append(SHARED)
-    return notes

@@ -102,7 +102,14 @@ def stages_of(
         raise InvalidArgument(
             f"{count} stages of {network.name}", f"1 to {len(nodes)}, as many as it has nodes", "start fewer ranks"
         )
-    _check_costs(costs)
+    # check costs
+    for name, value in costs.items() if isinstance(costs, Mapping) else ():
+        if not isinstance(value, Real) or not 0 <= value < inf:
+            raise InvalidArgument(
+                f"costs of {value!r} for node {name!r}",
+                "numbers from 0 on, such as measured seconds",
+                "leave others out: they are 0",
+            )
     if cuts is None:
         parts = balanced(whole.with_sizes(sizes or {}), count, costs)
         node_names = [{str(node.name) for node in part.nodes} for part in parts]
@@ -122,23 +129,20 @@ def check_by_sample(network: Network) -> None:
         Unsupported: One normalizes by the batch, or draws numbers at random.
     """
     for node in network.all_nodes():
-        _check_by_sample(node)
-
-
-def _check_by_sample(node: ir.Node) -> None:
-    mode = node.attributes.get("training_mode")
-    if node.op_type == "BatchNormalization" and mode is not None and mode.as_int():
-        raise Unsupported(
-            f"node {node.name!r} (BatchNormalization) normalizes by the batch, and a micro-batch has other statistics",
-            "normalizations of each sample by itself (LayerNormalization, GroupNormalization), or by given statistics",
-            "train with the running statistics fixed, or another normalization",
-        )
-    if operator_facts(node).random or _drops(node):
-        raise Unsupported(
-            f"node {node.name!r} ({node.op_type}) draws at random, and would draw anew when its stage is differentiated",
-            "draws that are inputs of the network",
-            "give db.training.training_form(network).training to the pipeline",
-        )
+        # check by sample
+        mode = node.attributes.get("training_mode")
+        if node.op_type == "BatchNormalization" and mode is not None and mode.as_int():
+            raise Unsupported(
+                f"node {node.name!r} (BatchNormalization) normalizes by the batch, and a micro-batch has other statistics",
+                "normalizations of each sample by itself (LayerNormalization, GroupNormalization), or by given statistics",
+                "train with the running statistics fixed, or another normalization",
+            )
+        if operator_facts(node).random or _drops(node):
+            raise Unsupported(
+                f"node {node.name!r} ({node.op_type}) draws at random, and would draw anew when its stage is differentiated",
+                "draws that are inputs of the network",
+                "give db.training.training_form(network).training to the pipeline",
+            )
 
 
 def _drops(node: ir.Node) -> bool:
@@ -148,16 +152,6 @@ def _drops(node: ir.Node) -> bool:
         return False
     constant = as_array(mode)
     return constant is None or bool(constant)
-
-
-def _check_costs(costs: str | Mapping[str, float]) -> None:
-    for name, value in costs.items() if isinstance(costs, Mapping) else ():
-        if not isinstance(value, Real) or not 0 <= value < inf:
-            raise InvalidArgument(
-                f"costs of {value!r} for node {name!r}",
-                "numbers from 0 on, such as measured seconds",
-                "leave others out: they are 0",
-            )
 
 
 def _check_trained(stages: Sequence[Stage]) -> None:
@@ -205,7 +199,15 @@ class _Cutter:
                 f"the output {constant[0]!r} of {network.name}, which no stage computes", "outputs that nodes compute"
             )
         self._returned = set() if loss is None else self._on_the_way(nodes, loss)
-        self._check_parameters()
+        # check parameters
+        for name in self._network.parameters:
+            users = [k for k in range(self._count) if self._network.graph.initializers[name] in self._needed[k]]
+            if len(users) > 1:
+                raise Unsupported(
+                    f"parameter {name!r} of {self._network.name} is in stages {', '.join(map(str, users))}",
+                    "each parameter in one stage",
+                    "cut elsewhere, fewer stages, or a network that shares no parameter between layers (tied=False)",
+                )
 
     def stages(self) -> tuple[Stage, ...]:
         """All of them."""
@@ -259,16 +261,6 @@ class _Cutter:
                 influences |= needs(node)
         both = [v for v in influenced & influences if v.name != loss]
         return {v for v in both if (dtype := self._knowledge.dtype(v)) is not None and is_float(dtype)}
-
-    def _check_parameters(self) -> None:
-        for name in self._network.parameters:
-            users = [k for k in range(self._count) if self._network.graph.initializers[name] in self._needed[k]]
-            if len(users) > 1:
-                raise Unsupported(
-                    f"parameter {name!r} of {self._network.name} is in stages {', '.join(map(str, users))}",
-                    "each parameter in one stage",
-                    "cut elsewhere, fewer stages, or a network that shares no parameter between layers (tied=False)",
-                )
 
 
 def _names(values: Iterable[ir.Value]) -> tuple[str, ...]:

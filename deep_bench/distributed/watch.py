@@ -311,7 +311,12 @@ class Monitor(Thread):
         self._killed = killed_for_memory()
         self._selector = selectors.DefaultSelector()
         self._selector.register(party.server, selectors.EVENT_READ)
-        _allow_files(len(party.members))
+        # as many connections as there are ranks
+        ranks = len(party.members)
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        limit = ranks + soft
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
     def run(self) -> None:
         """Until all ranks have said goodbye, or one is at fault."""
@@ -447,14 +452,6 @@ class Monitor(Thread):
         )
 
 
-def _allow_files(ranks: int) -> None:
-    """As many connections as there are ranks."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = ranks + soft
-    with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
-
-
 _ANSWER_S = 3.0
 """So long does a rank wait for a lower one to say that it speaks."""
 
@@ -515,22 +512,19 @@ class Teller(Thread):
                 return
             heard_at = monotonic() if heard else heard_at
             for content in heard:
-                self._obey(content)
+                if "place" in content:
+                    self._first = RankPlace(**content["place"])
+                kill(content.get("kill", ()))
+                if "end" in content:
+                    self._over = True
+                    self._lines.say(stacks=stacks())
+                    self._lines.finish(_LATE_S)
+                    self._party.leave(content["end"])
             if self._over:
                 return
             if self._party.rank and monotonic() - heard_at > self._party.patience_s:
                 self._succeed("silent", monotonic() - heard_at)
                 return
-
-    def _obey(self, content: dict[str, Any]) -> None:
-        if "place" in content:
-            self._first = RankPlace(**content["place"])
-        kill(content.get("kill", ()))
-        if "end" in content:
-            self._over = True
-            self._lines.say(stacks=stacks())
-            self._lines.finish(_LATE_S)
-            self._party.leave(content["end"])
 
     # Without rank 0
 
@@ -544,9 +538,7 @@ class Teller(Thread):
                     speaks.say(stacks=stacks())
                 self._party.leave(FAULT)
                 return
-        self._speak(Fault(kind, tuple(range(self._party.rank)), since_s))
-
-    def _speak(self, fault: Fault) -> None:
+        fault = Fault(kind, tuple(range(self._party.rank)), since_s)
         party, moment = self._party, monotonic()
         statuses = {rank: RankStatus(member.host, member.pid, moment) for rank, member in enumerate(party.members)}
         for rank in fault.ranks:

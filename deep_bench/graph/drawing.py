@@ -200,7 +200,16 @@ def choose_sizes(
         network.with_sizes(stated)  # raises, with the names that exist
     sizes = dict(stated)
     if batch is not None:
-        for name in _batch_dimensions(network):
+        # batch dimensions
+        names = [s.shape[0] for s in network.inputs if s.shape and isinstance(s.shape[0], str)]
+        names += [d for d in network.open_dimensions if re.search(r"batch", d, re.IGNORECASE)]
+        if not names:
+            raise InvalidArgument(
+                f"a batch size for {network.name}, whose first dimensions are all fixed",
+                "a network with an open first dimension",
+                f"leave --batch out; open dimensions: {', '.join(network.open_dimensions) or 'none'}",
+            )
+        for name in [str(n) for n in names]:
             if sizes.setdefault(name, batch) != batch:
                 raise InvalidArgument(
                     f"a batch of {batch}, and {sizes[name]} for {name!r}, which is a batch dimension",
@@ -217,18 +226,6 @@ def choose_sizes(
         if isinstance(name, str) and name not in sizes
     }
     return Sizes(sizes, chosen)
-
-
-def _batch_dimensions(network: Network) -> list[str]:
-    names = [s.shape[0] for s in network.inputs if s.shape and isinstance(s.shape[0], str)]
-    names += [d for d in network.open_dimensions if re.search(r"batch", d, re.IGNORECASE)]
-    if not names:
-        raise InvalidArgument(
-            f"a batch size for {network.name}, whose first dimensions are all fixed",
-            "a network with an open first dimension",
-            f"leave --batch out; open dimensions: {', '.join(network.open_dimensions) or 'none'}",
-        )
-    return [str(n) for n in names]
 
 
 def _take_from(spec: TensorSpec, shape: tuple[int, ...], sizes: dict[str, int]) -> None:

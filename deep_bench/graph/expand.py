@@ -233,18 +233,14 @@ def wide_body(op_type: str, function: onnx.FunctionProto, types: Sequence[onnx.T
     clone = onnx.FunctionProto()
     clone.CopyFrom(function)
     for node in clone.node:
-        _widen(node)
+        for attribute in node.attribute:
+            if node.op_type == "Cast" and attribute.name == "to" and attribute.i == TensorProto.FLOAT:
+                attribute.i = TensorProto.DOUBLE
+            elif node.op_type in ("Constant", "ConstantOfShape") and attribute.name == "value":
+                array = numpy_helper.to_array(attribute.t)
+                if array.dtype == np.float32:
+                    attribute.t.CopyFrom(numpy_helper.from_array(array.astype(np.float64)))
+        if node.op_type == "ConstantOfShape" and not node.attribute:
+            zero = onnx.helper.make_attribute("value", numpy_helper.from_array(np.zeros(1)))
+            node.attribute.append(zero)
     return clone
-
-
-def _widen(node: onnx.NodeProto) -> None:
-    for attribute in node.attribute:
-        if node.op_type == "Cast" and attribute.name == "to" and attribute.i == TensorProto.FLOAT:
-            attribute.i = TensorProto.DOUBLE
-        elif node.op_type in ("Constant", "ConstantOfShape") and attribute.name == "value":
-            array = numpy_helper.to_array(attribute.t)
-            if array.dtype == np.float32:
-                attribute.t.CopyFrom(numpy_helper.from_array(array.astype(np.float64)))
-    if node.op_type == "ConstantOfShape" and not node.attribute:
-        zero = onnx.helper.make_attribute("value", numpy_helper.from_array(np.zeros(1)))
-        node.attribute.append(zero)

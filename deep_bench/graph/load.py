@@ -67,7 +67,14 @@ def load(path: str | Path) -> Network:
     file = _find(path)
     proto = _parse(file)
     _check_external_data(proto, file)
-    _check_opsets(proto, file)
+    # check opsets
+    for entry in proto.opset_import:
+        if entry.domain in ("", "ai.onnx") and not OLDEST_OPSET <= entry.version <= OPSET:
+            raise InvalidNetwork(
+                f"{file} is written in opset {entry.version}",
+                f"opset {OLDEST_OPSET} to {OPSET}",
+                "export it for a known opset, or convert it with onnx.version_converter",
+            )
     with known_to_onnx():
         _check_operators(proto, file)
     _check_values(proto, file)
@@ -76,7 +83,21 @@ def load(path: str | Path) -> Network:
         with known_to_onnx():
             onnx.checker.check_model(proto if completed or not _has_external(proto) else _text(file), full_check=False)
             if proto.ByteSize() < _INFERRED_BELOW:
-                _check_output_types(proto, file)
+                # infer all types; those of the outputs without regard to what is declared, which inference would
+                # believe
+                declared = [onnx.ValueInfoProto.FromString(value.SerializeToString()) for value in proto.graph.output]
+                for value in proto.graph.output:
+                    value.ClearField("type")
+                inferred = onnx.shape_inference.infer_shapes(proto, check_type=True).graph.output
+                for value, declared_value, inferred_value in zip(proto.graph.output, declared, inferred, strict=True):
+                    value.CopyFrom(declared_value)
+                    says, gives = _type_name(declared_value.type), _type_name(inferred_value.type)
+                    if says and gives and says != gives:
+                        raise InvalidNetwork(
+                            f"output {value.name!r} of {file} is declared as {says}, and the graph gives {gives}",
+                            f"an output declared as {gives}",
+                            "export the network again, or correct the declaration",
+                        )
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, RuntimeError) as error:
         raise InvalidNetwork(
             f"{file} is not a valid ONNX graph: {_first_lines(error)}",
@@ -172,16 +193,6 @@ def _text(file: Path) -> str:
     return str(file)
 
 
-def _check_opsets(proto: onnx.ModelProto, file: Path) -> None:
-    for entry in proto.opset_import:
-        if entry.domain in ("", "ai.onnx") and not OLDEST_OPSET <= entry.version <= OPSET:
-            raise InvalidNetwork(
-                f"{file} is written in opset {entry.version}",
-                f"opset {OLDEST_OPSET} to {OPSET}",
-                "export it for a known opset, or convert it with onnx.version_converter",
-            )
-
-
 def _check_operators(proto: onnx.ModelProto, file: Path) -> None:
     functions = {(f.domain, f.name) for f in proto.functions}
     bodies = [(proto.graph.node, proto.opset_import), *((f.node, f.opset_import) for f in proto.functions)]
@@ -248,23 +259,6 @@ def _complete_shapes(proto: onnx.ModelProto, file: Path) -> bool:
 
 def _lacks_shape(kind: onnx.TypeProto) -> bool:
     return kind.HasField("tensor_type") and not kind.tensor_type.HasField("shape")
-
-
-def _check_output_types(proto: onnx.ModelProto, file: Path) -> None:
-    """Infer all types; those of the outputs without regard to what is declared, which inference would believe."""
-    declared = [onnx.ValueInfoProto.FromString(value.SerializeToString()) for value in proto.graph.output]
-    for value in proto.graph.output:
-        value.ClearField("type")
-    inferred = onnx.shape_inference.infer_shapes(proto, check_type=True).graph.output
-    for value, declared_value, inferred_value in zip(proto.graph.output, declared, inferred, strict=True):
-        value.CopyFrom(declared_value)
-        says, gives = _type_name(declared_value.type), _type_name(inferred_value.type)
-        if says and gives and says != gives:
-            raise InvalidNetwork(
-                f"output {value.name!r} of {file} is declared as {says}, and the graph gives {gives}",
-                f"an output declared as {gives}",
-                "export the network again, or correct the declaration",
-            )
 
 
 def _type_name(kind: onnx.TypeProto) -> str:

@@ -429,7 +429,16 @@ def read_model(proto: onnx.ModelProto, name: str) -> ir.Model:
     Raises:
         InvalidNetwork: It has values that ``onnx_ir`` does not know (maps), no output, or one output twice.
     """
-    _check_outputs(proto, name)
+    # results are returned by name, so there must be some, under different names
+    names = [value.name for value in proto.graph.output]
+    if not names:
+        raise InvalidNetwork(f"{name} has no output", "at least one", "export it again with the values that it is to return")
+    for twice in (n for i, n in enumerate(names) if n in names[:i]):
+        raise InvalidNetwork(
+            f"{name} lists the output {twice!r} more than once",
+            "outputs of different names: results are returned by name",
+            "export it again with an Identity for each further output",
+        )
     try:
         return ir.from_proto(proto)
     except ir.serde.SerdeError as error:
@@ -441,19 +450,6 @@ def read_model(proto: onnx.ModelProto, name: str) -> ir.Model:
             "values that are tensors, sequences or optionals",
             "a classifier that returns maps (ZipMap) can usually be exported without them",
         ) from error
-
-
-def _check_outputs(proto: onnx.ModelProto, name: str) -> None:
-    """Results are returned by name, so there must be some, under different names."""
-    names = [value.name for value in proto.graph.output]
-    if not names:
-        raise InvalidNetwork(f"{name} has no output", "at least one", "export it again with the values that it is to return")
-    for twice in (n for i, n in enumerate(names) if n in names[:i]):
-        raise InvalidNetwork(
-            f"{name} lists the output {twice!r} more than once",
-            "outputs of different names: results are returned by name",
-            "export it again with an Identity for each further output",
-        )
 
 
 SIMPLIFIED_LAYER_NORMALIZATION = "SimplifiedLayerNormalization"
@@ -539,7 +535,11 @@ def upgrade(network: Network, to: int = OPSET) -> Network:
         if is_standard(node):
             _upgrade_node(node, node.version or network.opset, names, types, to)
             node.version = None
-    _declare(changed.model, to)
+    imports = changed.model.graph.opset_imports
+    imports.pop("ai.onnx", None)
+    imports[""] = to
+    needed = onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", to)])
+    changed.model.ir_version = max(changed.model.ir_version, needed)
     return Network(changed.model, name=network.name, source=None)
 
 
@@ -608,14 +608,6 @@ def newest_schema(op_type: str, opset: int = OPSET) -> onnx.defs.OpSchema | None
         return onnx.defs.get_schema(op_type, opset)
     except onnx.defs.SchemaError:
         return None
-
-
-def _declare(model: ir.Model, opset: int) -> None:
-    imports = model.graph.opset_imports
-    imports.pop("ai.onnx", None)
-    imports[""] = opset
-    needed = onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", opset)])
-    model.ir_version = max(model.ir_version, needed)
 
 
 _LOSS_SINCE_OPSET = 13
@@ -791,7 +783,17 @@ def with_kernel(network: Network, match: str | Callable[[ir.Node], bool], operat
     if not nodes:
         raise _no_match(changed, match)
     for node in nodes:
-        _check_kernel(node, operator)
+        # check kernel
+        where = f"the node {node.name!r} ({operator_name(node)})"
+        if subgraphs(node):
+            raise InvalidArgument(f"{operator.name} in the place of {where}, which holds graphs of its own", "another node")
+        claimed = getattr(operator, "target", None)
+        if isinstance(claimed, str) and claimed.removeprefix("ai.onnx::") != _plain_name(node):
+            raise InvalidArgument(
+                f"{operator.name}, which computes {claimed}, in the place of {where}",
+                f"a kernel that computes {_plain_name(node)}, or a NumPy function",
+                "match other nodes, or say what it computes",
+            )
         attach_kernel(node, operator)
     return Network(changed.model, name=network.name)
 
@@ -832,19 +834,6 @@ def _no_match(network: Network, match: str | Callable[[ir.Node], bool]) -> Inval
     near = difflib.get_close_matches(match, [*operators, *names], n=1, cutoff=0.5)
     advice = f"did you mean {near[0]!r}?" if near else ""
     return InvalidArgument(f"{match!r} matches no node of {network.name}", expected, advice)
-
-
-def _check_kernel(node: ir.Node, operator: Kernel) -> None:
-    where = f"the node {node.name!r} ({operator_name(node)})"
-    if subgraphs(node):
-        raise InvalidArgument(f"{operator.name} in the place of {where}, which holds graphs of its own", "another node")
-    claimed = getattr(operator, "target", None)
-    if isinstance(claimed, str) and claimed.removeprefix("ai.onnx::") != _plain_name(node):
-        raise InvalidArgument(
-            f"{operator.name}, which computes {claimed}, in the place of {where}",
-            f"a kernel that computes {_plain_name(node)}, or a NumPy function",
-            "match other nodes, or say what it computes",
-        )
 
 
 exporters = Registry(

@@ -255,7 +255,10 @@ def roofline(
     variants = _checked(on, dtypes, counts)
     environment = capture()
     machine = _machine(environment, variants)
-    file = _roofline_file(machine, [list(map(str, variants)), list(dtypes), counts])
+    # the file for a machine and what was asked for
+    arguments = [list(map(str, variants)), list(dtypes), counts]
+    text = json.dumps([machine, arguments], sort_keys=True)
+    file = user_cache() / "roofline" / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
     disturbed = disturbances(environment)
     previous = None if again or in_process else _stored(file)
     if previous is not None and (disturbed or not previous.notes):
@@ -368,12 +371,6 @@ def _machine(environment: Environment, variants: Sequence[Variant]) -> dict[str,
     packages = {NUMPY: np.__version__}
     packages |= {v.framework: environment.packages.get(v.framework, "unknown version") for v in variants}
     return {**facts, "packages": dict(packages)}
-
-
-def _roofline_file(machine: Mapping[str, JsonValue], arguments: Sequence[object]) -> Path:
-    """The file for a machine and what was asked for."""
-    text = json.dumps([machine, arguments], sort_keys=True)
-    return user_cache() / "roofline" / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
 
 
 def _store(result: Roofline, file: Path) -> list[str]:

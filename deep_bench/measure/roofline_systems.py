@@ -54,16 +54,13 @@ def array_bytes() -> int:
     Source:
         McCalpin, STREAM, "Adjusting the problem size".
     """
-    return min(max(_LEAST_BYTES, 4 * _last_level_cache()), psutil.virtual_memory().available // 12)
-
-
-def _last_level_cache() -> int:
+    # last level cache
     units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
     sizes = [0]
     for file in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         text = file.read_text(encoding="ascii").strip()
         sizes.append(int(text[:-1]) * units[text[-1]] if text[-1] in units else int(text))
-    return max(sizes)
+    return min(max(_LEAST_BYTES, 4 * max(sizes)), psutil.virtual_memory().available // 12)
 
 
 def _timed(call: Call, synchronize: Call) -> int:

@@ -226,7 +226,9 @@ def median_interval(groups: Sequence[Times], confidence: float = CONFIDENCE) -> 
         return None
     low, high = np.partition(values, ranks)[list(ranks)]
     center = float(np.median(every))
-    tick = _tick(every) / 2
+    # the clock's resolution, as the samples show it: the least difference of two of them
+    distinct = np.unique(every)
+    tick = (float(np.diff(distinct).min()) if len(distinct) > 1 else 0.0) / 2
     if basis == "blocks":
         stretch = neighbour_stretch(values)
         low = _stretched(min(float(low), center), center, stretch)
@@ -264,12 +266,6 @@ def neighbour_correlation(medians: Times) -> float:
     ranked = centred_ranks(medians)
     power = float(ranked @ ranked)
     return float(ranked[1:] @ ranked[:-1]) / power if power else 0.0
-
-
-def _tick(samples: Times) -> float:
-    """The clock's resolution, as the samples show it: the least difference of two of them."""
-    distinct = np.unique(samples)
-    return float(np.diff(distinct).min()) if len(distinct) > 1 else 0.0
 
 
 def launch_interval(medians: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:

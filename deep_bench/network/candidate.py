@@ -153,7 +153,17 @@ def finished(
         keep_values: Whether these still hold.
     """
     graph = changed.graph
-    _remove_unused(graph)
+    # drop nodes, inputs and initializers that no output depends on
+    needed = True
+    while needed:
+        idle = [n for n in graph if not any(v.uses() or v.is_graph_output() for v in n.outputs)]
+        _remove(graph, idle)
+        needed = bool(idle)
+    captured = {v for n in graph for b in subgraphs(n).values() for v in outer_values(b)}
+    used = {v for n in graph for v in n.inputs if v is not None} | captured | set(graph.outputs)
+    for name in [n for n, v in graph.initializers.items() if v not in used]:
+        del graph.initializers[name]
+    graph.inputs[:] = [v for v in graph.inputs if v in used]
     for node in graph:
         for value in node.outputs:
             value.shape = None
@@ -213,20 +223,6 @@ def _remove(graph: ir.Graph, nodes: Sequence[ir.Node]) -> None:
             for place in range(len(inner.inputs)):
                 inner.replace_input_with(place, None)
     graph.remove(nodes, safe=True)
-
-
-def _remove_unused(graph: ir.Graph) -> None:
-    """Drop nodes, inputs and initializers that no output depends on."""
-    needed = True
-    while needed:
-        idle = [n for n in graph if not any(v.uses() or v.is_graph_output() for v in n.outputs)]
-        _remove(graph, idle)
-        needed = bool(idle)
-    captured = {v for n in graph for b in subgraphs(n).values() for v in outer_values(b)}
-    used = {v for n in graph for v in n.inputs if v is not None} | captured | set(graph.outputs)
-    for name in [n for n, v in graph.initializers.items() if v not in used]:
-        del graph.initializers[name]
-    graph.inputs[:] = [v for v in graph.inputs if v in used]
 
 
 Predicate = Callable[[Network, Mapping[str, np.ndarray]], bool]
@@ -290,7 +286,12 @@ class Search:
         self._bars.at(f"{len(self.best.nodes)} nodes, {self.best.size} numbers, {self.tried} tried")
         self._bars.advance(elapsed - self._shown)
         self._shown = elapsed
-        key = _fingerprint(candidate)
+        # what tells a candidate from others: its network and inputs
+        digest = hashlib.sha256(candidate.network.to_proto().SerializeToString(deterministic=True))
+        for name, array in candidate.inputs.items():
+            content = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
+            digest.update(f"{name} {array.dtype} {array.shape} ".encode() + content)
+        key = digest.hexdigest()
         if key in self._refused:
             return False
         self.tried += 1
@@ -328,15 +329,6 @@ class Search:
         self.best = candidate
         self.steps.append(what)
         return True
-
-
-def _fingerprint(candidate: Candidate) -> str:
-    """What tells a candidate from others: its network and inputs."""
-    digest = hashlib.sha256(candidate.network.to_proto().SerializeToString(deterministic=True))
-    for name, array in candidate.inputs.items():
-        content = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
-        digest.update(f"{name} {array.dtype} {array.shape} ".encode() + content)
-    return digest.hexdigest()
 
 
 def minimise(items: Sequence[T], still: Callable[[Sequence[T]], bool]) -> list[T]:

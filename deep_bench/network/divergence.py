@@ -376,7 +376,15 @@ def backward_nodes(
     wrt = [name for name in inner if not network.graph.initializers.get(name) or name in network.parameters]
     with suitable(problem.source.name):
         truth = Pullback(network, inputs, wrt, loss).truth(effort)
-    carried = _carried_gradients(Pullback(network, inputs, _leaves(network), loss), truth, adapter, cast)
+    # what is said of the gradient of each parameter and input, in the framework's own run
+    posed = Pullback(network, inputs, _leaves(network), loss)
+    actual = posed.gradients(adapter, cast=cast)
+    carried = {}
+    for name in posed.wrt:
+        key = gradient_name(posed.loss, name)
+        samples = [{key: s[key]} for s in truth.samples]
+        whole = assess_whole(truth, {key: actual[key]}, {key: truth.outputs[key]}, samples)
+        carried[name] = CarriedPrecision.of(whole, nothing_in([np.asarray(truth.outputs[key])]))
     replayable_ids = set(map(id, replayable(network, truth.values)))
     nodes = [node for node in reversed(network.nodes) if node.op_type != "Constant"]
     precisions: list[NodePrecision] = []
@@ -410,18 +418,6 @@ def _leaves(network: Network) -> list[str]:
     """The floating-point parameters and inputs."""
     fed = {spec.name for spec in network.inputs} | set(network.parameters)
     return [n for n in _float_values(network) if n in fed]
-
-
-def _carried_gradients(posed: Pullback, truth: Truth, adapter: Adapter[Any], cast: bool) -> dict[str, CarriedPrecision]:
-    """What is said of the gradient of each parameter and input, in the framework's own run."""
-    actual = posed.gradients(adapter, cast=cast)
-    verdicts = {}
-    for name in posed.wrt:
-        key = gradient_name(posed.loss, name)
-        samples = [{key: s[key]} for s in truth.samples]
-        whole = assess_whole(truth, {key: actual[key]}, {key: truth.outputs[key]}, samples)
-        verdicts[name] = CarriedPrecision.of(whole, nothing_in([np.asarray(truth.outputs[key])]))
-    return verdicts
 
 
 def _node_gradient(

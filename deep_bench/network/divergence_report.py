@@ -59,7 +59,10 @@ def lines_below(found: Divergence) -> list[str]:
         return [*partial, f"nothing to judge: {_why_nothing(found)}", *(f"note: {finding}" for finding in found.findings)]
     first, carried = found.first, found.first_carried
     alone = "its gradient alone" if found.backward else "alone, on the oracle's inputs"
-    uninformed = _uninformed(found.nodes)
+    # how many nodes tell nothing, alone
+    reasons = [n.reason for n in found.nodes if n.word == "no information"]
+    kinds = [f"{reasons.count(reason)}: {reason}" for reason in dict.fromkeys(reasons)]
+    uninformed = [f"{len(reasons)} of {len(found.nodes)} nodes tell nothing; {'; '.join(kinds)}"] if reasons else []
     among = "each node that tells something" if uninformed else "every replayed node"
     lines = [
         *partial,
@@ -86,13 +89,6 @@ def _why_nothing(divergence: Divergence) -> str:
     reasons = [n.reason or n.carried.reason for n in divergence.nodes]
     counted = {reason: reasons.count(reason) for reason in reasons}
     return "; ".join(f"{count} node{'' if count == 1 else 's'}: {reason}" for reason, count in counted.items())
-
-
-def _uninformed(nodes: Sequence[NodePrecision]) -> list[str]:
-    """How many nodes tell nothing, alone."""
-    reasons = [n.reason for n in nodes if n.word == "no information"]
-    kinds = [f"{reasons.count(reason)}: {reason}" for reason in dict.fromkeys(reasons)]
-    return [f"{len(reasons)} of {len(nodes)} nodes tell nothing; {'; '.join(kinds)}"] if reasons else []
 
 
 def _left_out(nodes: Sequence[NodePrecision]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.colors import Colormap, LogNorm
+from matplotlib.colors import LogNorm
 from matplotlib.patches import Patch
 
 from deep_bench.check.thresholds import EXACT_BITS
@@ -72,7 +72,7 @@ def _draw(errors: dict[str, np.ndarray], shape: tuple[int, ...], file: Path, tit
         image = axes.imshow(
             shown,
             norm=scale,
-            cmap=_colours(),
+            cmap=colormaps["viridis_r"].with_extremes(over="red"),
             aspect="auto",
             interpolation="nearest",
             extent=(0, matrix.shape[1], matrix.shape[0], 0),
@@ -82,10 +82,6 @@ def _draw(errors: dict[str, np.ndarray], shape: tuple[int, ...], file: Path, tit
     bar = figure.colorbar(image, ax=figure.axes, extend="max")
     bar.set_label("relative error (white: none; red: not finite)")
     write(figure, file)
-
-
-def _colours() -> Colormap:
-    return colormaps["viridis_r"].with_extremes(over="red")
 
 
 def _split(shape: tuple[int, ...]) -> int:

@@ -85,23 +85,20 @@ def make_problem(
         InvalidArgument: A size for a dimension that is not open.
     """
     source = as_network(network)
-    _check_tensors(source)
+    # check tensors
+    for spec in (*source.inputs, *source.outputs):
+        if not spec.is_tensor:
+            raise InvalidNetwork(
+                f"{source.name} has the input or output {spec}",
+                "tensors, since only those are drawn, timed and judged here",
+                "call its executor directly: db.frameworks[name]().prepare(network)({name: list_of_arrays})",
+            )
     is_file = isinstance(inputs, str | Path)
     arrays = read_inputs(inputs) if isinstance(inputs, str | Path) else inputs
     chosen = choose_sizes(source, sizes or {}, batch=batch, inputs=arrays)
     fixed = source.with_sizes(chosen.all) if chosen.all else source
     origin = f"file {inputs}" if is_file else "caller"
     return NetworkProblem(fixed, source, chosen, prepare_inputs(fixed, arrays, origin, seed))
-
-
-def _check_tensors(network: Network) -> None:
-    for spec in (*network.inputs, *network.outputs):
-        if not spec.is_tensor:
-            raise InvalidNetwork(
-                f"{network.name} has the input or output {spec}",
-                "tensors, since only those are drawn, timed and judged here",
-                "call its executor directly: db.frameworks[name]().prepare(network)({name: list_of_arrays})",
-            )
 
 
 def read_inputs(path: str | Path) -> dict[str, np.ndarray]:

@@ -424,7 +424,13 @@ def as_text(profile: Profile, top: int | None) -> str:
     if not profile.profiled:
         return out.getvalue().rstrip("\n")
     console.print()
-    print_table(console, _overheads(profile))
+    table = Table(title=Text("overheads"), title_justify="left", pad_edge=False)
+    table.add_column("")
+    for system in profile.profiled:
+        table.add_column(Text(system.label), justify="right")
+    for label, cells in _overhead_rows(profile.profiled, profile.loss):
+        table.add_row(label, *cells)
+    print_table(console, table)
     print_line(console, "calls that nobody observed were taken in turn with observed ones; the two are never mixed")
     console.print()
     print_table(console, _memory(profile))
@@ -543,16 +549,6 @@ def _apart(profile: Profile) -> str:
         "a FLOP is an addition, subtraction, multiplication or division of elements; apart from these are "
         f"{count(total.special)} elementary functions and {count(total.comparisons)} comparisons"
     )
-
-
-def _overheads(profile: Profile) -> Table:
-    table = Table(title=Text("overheads"), title_justify="left", pad_edge=False)
-    table.add_column("")
-    for system in profile.profiled:
-        table.add_column(Text(system.label), justify="right")
-    for label, cells in _overhead_rows(profile.profiled, profile.loss):
-        table.add_row(label, *cells)
-    return table
 
 
 def _overhead_rows(systems: list[SystemProfile], loss: str | None) -> Iterator[tuple[str, list[str]]]:

@@ -172,20 +172,16 @@ def _profiled(
                 if isinstance(error, InvalidArgument):
                     raise error  # a wrong option is the user's to mend
             bars.phase("profiling", len(contenders), "systems")
-            return _in_turn(fleet, variants, repeat, bars.begin)
-
-
-def _in_turn(fleet: Fleet, variants: Sequence[Variant], repeat: int, starting: Callable[[str], None]) -> list[SystemProfile]:
-    """All systems one after the other; Ctrl-C keeps those that are done."""
-    profiles: list[SystemProfile] = []
-    try:
-        for variant in variants:
-            profiles.append(_system_profile(fleet, variant, repeat, starting))
-    except KeyboardInterrupt:
-        if not any(system.error is None for system in profiles):
-            raise
-    late = variants[len(profiles) :]
-    return [*profiles, *(SystemProfile(label=str(v), framework=v.framework, error=_INTERRUPTED) for v in late)]
+            # all systems one after the other; Ctrl-C keeps those that are done
+            profiles: list[SystemProfile] = []
+            try:
+                for variant in variants:
+                    profiles.append(_system_profile(fleet, variant, repeat, bars.begin))
+            except KeyboardInterrupt:
+                if not any(system.error is None for system in profiles):
+                    raise
+            late = variants[len(profiles) :]
+            return [*profiles, *(SystemProfile(label=str(v), framework=v.framework, error=_INTERRUPTED) for v in late)]
 
 
 def _system_profile(fleet: Fleet, variant: Variant, repeat: int, starting: Callable[[str], None]) -> SystemProfile:

@@ -192,29 +192,25 @@ def _first(predicate: Predicate, problem: NetworkProblem) -> Candidate:
 def _searched(search: Search) -> End:
     """Search until nothing helps, the time is spent, or the user has had enough."""
     try:
-        _reduce(search)
+        # all means in turn, those that change the structure until none helps
+        for _ in range(_SEARCH_ROUNDS):
+            before = len(search.steps)
+            if search.best.comparable:
+                fewer_nodes(search)
+            fewer_outputs(search)
+            if search.best.comparable:
+                bypass(search)
+            shrink(search)
+            if len(search.steps) == before:
+                break
+        simpler_attributes(search)
+        shrink(search)
+        simpler_values(search)
     except OutOfTimeError:
         return "time"
     except KeyboardInterrupt:
         return "interrupted"
     return "finished"
-
-
-def _reduce(search: Search) -> None:
-    """All means in turn, those that change the structure until none helps."""
-    for _ in range(_SEARCH_ROUNDS):
-        before = len(search.steps)
-        if search.best.comparable:
-            fewer_nodes(search)
-        fewer_outputs(search)
-        if search.best.comparable:
-            bypass(search)
-        shrink(search)
-        if len(search.steps) == before:
-            break
-    simpler_attributes(search)
-    shrink(search)
-    simpler_values(search)
 
 
 def _result(search: Search, whole: Candidate, end: End, seconds: float) -> Reduced:

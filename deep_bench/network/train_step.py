@@ -278,7 +278,14 @@ class StepDraft:
         points = evaluation_point(rule, parameters, state)
         for name, w in parameters.items():
             if points[name] is not w:
-                self._evaluate_at(w, points[name])
+                # let what is there already take another value than the parameter itself
+                point = points[name]
+                point = point.cast(w)
+                written = set(self.tape.written)
+                for use in tuple(w.value.uses()):
+                    if use.node not in written:
+                        use.node.replace_input_with(use.idx, point.value)
+                self.graph.sort()
         wide = {name: _widened(w) for name, w in parameters.items()}
         new, after = updated(rule, {n: gradients[n].cast(wide[n]) for n in wide}, _like(start, state), wide, xp)
         check_types(rule, wide, new, xp)
@@ -299,15 +306,6 @@ class StepDraft:
         self.graph.remove(counting, safe=True)
         self.graph.inputs.remove(before.value)
         del self.initial[str(before.value.name)]
-
-    def _evaluate_at(self, w: Symbol, point: Symbol) -> None:
-        """Let what is there already take another value than the parameter itself."""
-        point = point.cast(w)
-        written = set(self.tape.written)
-        for use in tuple(w.value.uses()):
-            if use.node not in written:
-                use.node.replace_input_with(use.idx, point.value)
-        self.graph.sort()
 
 
 def _counts_for_nothing(before: Symbol, after: Symbol) -> bool:

@@ -253,7 +253,14 @@ def make_case(
     _check_draws(operator, draws, names)
     output_count = outputs if outputs is not None else _output_count(name, schema, read, attributes)
     case = cls(operator, arguments, attributes, outputs=output_count)
-    _check_settings(case)
+    # check settings
+    for argument in case.arguments:
+        if argument is not None and argument.value is None and argument.spec.name in row_of(case.operator).constants:
+            raise InvalidArgument(
+                f"{case.op_type} with {argument} to be drawn",
+                f"the numbers that {argument.spec.name} holds, since they decide what {case.op_type} does",
+                f"give a list or an array; a shape is a tuple, a constant of shape {list(argument.shape)} a list",
+            )
     drawn = tuple(_with_draw(case, i, supplied, draws) for i, supplied in enumerate(read))
     case = cls(operator, drawn, attributes, outputs=output_count)
     if schema is not None:
@@ -285,16 +292,6 @@ def _check_draws(operator: str | Callable[..., Any], draws: Mapping[str, Draw], 
             raise InvalidArgument(f"a draw for {name!r}", f"one of its inputs: {', '.join(names)}", signature(operator))
 
 
-def _check_settings(case: Case) -> None:
-    for argument in case.arguments:
-        if argument is not None and argument.value is None and argument.spec.name in row_of(case.operator).constants:
-            raise InvalidArgument(
-                f"{case.op_type} with {argument} to be drawn",
-                f"the numbers that {argument.spec.name} holds, since they decide what {case.op_type} does",
-                f"give a list or an array; a shape is a tuple, a constant of shape {list(argument.shape)} a list",
-            )
-
-
 def _read(value: Any) -> InputForm:
     """What a caller wrote for an input."""
     if value is None or isinstance(value, Argument | TensorSpec | np.ndarray | list | bool | int | float):
@@ -302,21 +299,17 @@ def _read(value: Any) -> InputForm:
     if isinstance(value, np.generic):
         return np.asarray(value)
     if isinstance(value, str):
-        return _parsed(value)
+        match = _WRITTEN.fullmatch(value.strip())
+        if match is None:
+            raise InvalidArgument(f"an input {value!r}", "an element type and a shape, such as 'float16[2, 3]'")
+        sizes = tuple(int(d) for d in match[2].split(",") if d.strip())
+        return TensorSpec("", sizes, element_type(match[1]))
     if isinstance(value, tuple) and all(isinstance(d, int | np.integer) and d >= 0 for d in value):
         return tuple(map(int, value))
     raise InvalidArgument(
         f"an input {value!r}",
         "a shape such as (2, 3) with sizes of at least 0, an array, a number, 'int64[2, 3]', an Argument, or None",
     )
-
-
-def _parsed(written: str) -> TensorSpec:
-    match = _WRITTEN.fullmatch(written.strip())
-    if match is None:
-        raise InvalidArgument(f"an input {written!r}", "an element type and a shape, such as 'float16[2, 3]'")
-    sizes = tuple(int(d) for d in match[2].split(",") if d.strip())
-    return TensorSpec("", sizes, element_type(match[1]))
 
 
 def _dtype_of_input(value: InputForm) -> np.dtype | None:
@@ -631,7 +624,9 @@ def label_of(case: Case) -> str:
     if case.operator == "Gemm":
         return _gemm(case, shapes)
     if case.operator in ("MatMul", "MatMulInteger") and all(len(shape) > 1 for shape in shapes[:2]):
-        return _matmul(shapes)
+        a, b = shapes[:2]
+        batch = max(a[:-2], b[:-2], key=prod)
+        return (f"{label_sizes(batch)} " if batch else "") + f"{a[-2]}x{b[-1]}x{a[-1]}"
     drawn = [a.shape for a in case.arguments if a is not None and a.value is None] or shapes
     large = [shape for shape in drawn if prod(shape) != 1] or drawn[:1]
     return " ".join(map(label_sizes, large))
@@ -652,9 +647,3 @@ def _gemm(case: Case, shapes: Sequence[tuple[int, ...]]) -> str:
     a, b = (shape[::-1] if turned else shape for shape, turned in zip(shapes[:2], sides, strict=True))
     turned = " " + "".join("T" if side else "N" for side in sides) if any(sides) else ""
     return f"{a[0]}x{b[1]}x{a[1]}{turned}"
-
-
-def _matmul(shapes: Sequence[tuple[int, ...]]) -> str:
-    a, b = shapes[:2]
-    batch = max(a[:-2], b[:-2], key=prod)
-    return (f"{label_sizes(batch)} " if batch else "") + f"{a[-2]}x{b[-1]}x{a[-1]}"

@@ -94,7 +94,13 @@ def input_names(operator: str | Callable[..., Any], count: int) -> tuple[str, ..
     """
     domain, name = split(operator)
     if not isinstance(operator, str):
-        return _parameter_names(operator, count)
+        try:
+            parameters = inspect.signature(operator).parameters.values()
+        except (ValueError, TypeError):  # built into NumPy without a signature
+            return tuple(f"x{i}" for i in range(count))
+        names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        variadic = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "x")
+        return tuple(names[i] if i < len(names) else f"{variadic}_{i - len(names)}" for i in range(count))
     schema = schema_of(domain, name)
     if schema is None:
         return tuple(f"x{i}" for i in range(count))
@@ -116,16 +122,6 @@ def _formal_names(formals: Sequence[Any], count: int) -> tuple[str, ...]:
     plain = [f.name for f in formals if f.option != Option.Variadic]
     variadic = next((f.name for f in formals if f.option == Option.Variadic), "more")
     return tuple(plain[i] if i < len(plain) else f"{variadic}_{i - len(plain)}" for i in range(count))
-
-
-def _parameter_names(function: Callable[..., Any], count: int) -> tuple[str, ...]:
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (ValueError, TypeError):  # built into NumPy without a signature
-        return tuple(f"x{i}" for i in range(count))
-    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    variadic = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "x")
-    return tuple(names[i] if i < len(names) else f"{variadic}_{i - len(names)}" for i in range(count))
 
 
 def formal_at(schema: OpSchema, index: int) -> Any:

@@ -299,7 +299,9 @@ def numbers(request: DrawRequest) -> np.ndarray:
     """Any elements of the request's type, in its distribution."""
     dtype = request.dtype
     if dtype == STRING:
-        return _strings(request)
+        array = np.empty(request.shape, dtype=object)
+        array.reshape(-1)[:] = [_STRINGS[i] for i in request.integers(0, len(_STRINGS)).ravel()]
+        return array
     if dtype == np.bool_:
         return request.uniform() < 0.5
     if is_integer(dtype):
@@ -375,12 +377,6 @@ class DrawRequest:
         """1 and -1; 1 only for unsigned types."""
         unsigned = self.dtype.kind in "u" or str(self.dtype) in ("uint4", "uint2", "float8_e8m0fnu")
         return np.ones(self.shape) if unsigned else self.choice([1.0, -1.0])
-
-
-def _strings(request: DrawRequest) -> np.ndarray:
-    array = np.empty(request.shape, dtype=object)
-    array.reshape(-1)[:] = [_STRINGS[i] for i in request.integers(0, len(_STRINGS)).ravel()]
-    return array
 
 
 def _normal(request: DrawRequest) -> np.ndarray:

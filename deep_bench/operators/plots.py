@@ -152,7 +152,11 @@ def plot_roofline(
     placed = [point for point in points if point.cost.flops and point.cost.bytes]
     figure = new_figure(5)
     axes = figure.subplots()
-    left_edge, right = _flops_range(bandwidth, roofs, placed)
+    # the intensities to show: those of the points and of the ridges, with room around them
+    intensities = [point.cost.flops / point.cost.bytes for point in placed]
+    if bandwidth is not None and bandwidth.value:
+        intensities += [roof.value / bandwidth.value for roof in roofs if roof.value]
+    left_edge, right = min([*intensities, 1.0]) / 4, max([*intensities, 1.0]) * 12
     for place, roof in enumerate(roofs):
         _draw_roof(axes, roof, bandwidth, (left_edge, right), colour(place))
     slope = None if bandwidth is None else _draw_bandwidth(axes, bandwidth, roofs, left_edge)
@@ -167,19 +171,22 @@ def plot_roofline(
     model = str(found.machine.get("cpu_model") or "this machine")
     axes.set_title(f"Roofline of {model}{number}, measured", loc="left", fontsize=11)
     _name_roofs(axes, roofs)
-    _write_unplaced(figure, found, points, chosen, notes)
+    # what has no place in the picture
+    parts = []
+    for point in points:
+        if point.cost.flops == 0 and point.cost.bytes:
+            share = found.share(point.seconds, point.cost, dtype=point.dtype, threads=chosen).memory
+            statement = "unknown" if share is None else f"{100 * share:.0f} % of the bandwidth"
+            parts.append(f"{point.label}: {statement}{'' if point.ok else f' ({WRONG})'}")
+    if len(points) > _LABELLED:
+        parts.append(f"{len(points)} points, not labelled")
+    lines = [f"without FLOPs: {'; '.join(parts)}"] if parts and len(points) <= _LABELLED else parts
+    lines += [note.partition(". ")[0] for note in found.notes]
+    footnotes(figure, [*lines, *notes])
     figure.draw_without_rendering()  # the layout is known from here on
     if slope is not None:
         _turn(axes, slope)
     return write(figure, file)
-
-
-def _flops_range(bandwidth: Rate | None, roofs: Sequence[Rate], points: Sequence[RooflinePoint]) -> tuple[float, float]:
-    """The intensities to show: those of the points and of the ridges, with room around them."""
-    intensities = [point.cost.flops / point.cost.bytes for point in points]
-    if bandwidth is not None and bandwidth.value:
-        intensities += [roof.value / bandwidth.value for roof in roofs if roof.value]
-    return min([*intensities, 1.0]) / 4, max([*intensities, 1.0]) * 12
 
 
 def _draw_roof(axes: Axes, roof: Rate, bandwidth: Rate | None, limits: tuple[float, float], colour: str) -> None:
@@ -263,23 +270,6 @@ def _label_offsets(points: Sequence[RooflinePoint]) -> list[tuple[float, float]]
         placed.append((x, height))
         offsets[i] = (7.0, float(max((height - y) * 80, -40)))
     return offsets
-
-
-def _write_unplaced(
-    figure: Figure, roofline: Roofline, points: Sequence[RooflinePoint], threads: int | None, notes: Sequence[str]
-) -> None:
-    """What has no place in the picture."""
-    parts = []
-    for point in points:
-        if point.cost.flops == 0 and point.cost.bytes:
-            share = roofline.share(point.seconds, point.cost, dtype=point.dtype, threads=threads).memory
-            statement = "unknown" if share is None else f"{100 * share:.0f} % of the bandwidth"
-            parts.append(f"{point.label}: {statement}{'' if point.ok else f' ({WRONG})'}")
-    if len(points) > _LABELLED:
-        parts.append(f"{len(points)} points, not labelled")
-    lines = [f"without FLOPs: {'; '.join(parts)}"] if parts and len(points) <= _LABELLED else parts
-    lines += [note.partition(". ")[0] for note in roofline.notes]
-    footnotes(figure, [*lines, *notes])
 
 
 def _short_label(rate: Rate) -> str:
@@ -543,7 +533,13 @@ def plot_heat_map(maps: Sequence[ErrorMap], file: str | Path) -> Path:
         raise InvalidArgument("no errors to show", "a result with floating-point elements")
     largest = max(float(np.max(f.ratio[np.isfinite(f.ratio)], initial=0.0)) for f in shown)
     norm = LogNorm(_FLOOR, float(np.clip(largest, *_TOP)))
-    colours = _heat_colours(norm)
+    # blues as far as rounding goes, oranges and reds beyond
+    assert norm.vmax is not None
+    split = float(np.log(LARGEST_RATIO / _FLOOR) / np.log(norm.vmax / _FLOOR))
+    low = [(split * t, colormaps["Blues"](0.05 + 0.65 * t)) for t in np.linspace(0, 1, 8)]
+    high = [(split + (1 - split) * t, colormaps["YlOrRd"](0.35 + 0.65 * t)) for t in np.linspace(0, 1, 8)]
+    colour_map = LinearSegmentedColormap.from_list("errors", [*low, *high], N=512)
+    colours = colour_map.with_extremes(over=_BLACK, bad=_BLACK, under=colormaps["Blues"](0.0))
     figure = new_figure(0.6 + 2.6 * len(shown))
     rows = figure.subplots(len(shown), squeeze=False)[:, 0]
     for axes, error_map in zip(rows, shown, strict=True):
@@ -553,16 +549,6 @@ def plot_heat_map(maps: Sequence[ErrorMap], file: str | Path) -> Path:
     bar.ax.tick_params(labelsize=SMALL)
     bar.ax.axhline(LARGEST_RATIO, color="black", linewidth=1.2)
     return write(figure, file)
-
-
-def _heat_colours(norm: LogNorm) -> Colormap:
-    """Blues as far as rounding goes, oranges and reds beyond."""
-    assert norm.vmax is not None
-    split = float(np.log(LARGEST_RATIO / _FLOOR) / np.log(norm.vmax / _FLOOR))
-    low = [(split * t, colormaps["Blues"](0.05 + 0.65 * t)) for t in np.linspace(0, 1, 8)]
-    high = [(split + (1 - split) * t, colormaps["YlOrRd"](0.35 + 0.65 * t)) for t in np.linspace(0, 1, 8)]
-    colour_map = LinearSegmentedColormap.from_list("errors", [*low, *high], N=512)
-    return colour_map.with_extremes(over=_BLACK, bad=_BLACK, under=colormaps["Blues"](0.0))
 
 
 def _draw_heat_map(axes: Axes, error_map: ErrorMap, norm: LogNorm, colours: Colormap) -> None:

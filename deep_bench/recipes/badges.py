@@ -288,17 +288,13 @@ def check_reruns(least: int, margin: float) -> Callable[[BundleEvidence], CheckR
             f"{f.name} {f.metric}"
             for repetition in good
             for f in repetition.figures
-            if _beyond_margin(f.scale, f.value, margin)
+            if (f.scale == "ratio" and not 1 / (1 + margin) <= f.value <= 1 + margin)
         ]
         if off:
             return "fail", f"more than {100 * margin:g} % from the first: {', '.join(dict.fromkeys(off))}"
         return "pass", f"{len(good)} repetitions, all figures within {100 * margin:g} %"
 
     return judge
-
-
-def _beyond_margin(scale: str, value: float, margin: float) -> bool:
-    return scale == "ratio" and not 1 / (1 + margin) <= value <= 1 + margin
 
 
 @dataclass(frozen=True)

@@ -387,26 +387,7 @@ def readme(manifest: Manifest) -> str:
 
     Names come from files that others wrote: they are shown as code, on one line.
     """
-    parts = [
-        f"# {_plain_text(manifest.title)}",
-        "A bundle of deep_bench: records of a run, and what it takes to repeat it.",
-        "## Repeat it",
-        _how_to_repeat(manifest),
-        "## What is in it",
-        "\n".join(_file_line(file) for file in manifest.files),
-        *_omission_lines(manifest.left),
-        "## The environment",
-        _environment_lines(manifest),
-        "## Licence",
-        _plain_text(manifest.licence)
-        if manifest.licence
-        else "None was given by who made this bundle. Data and networks have their own.",
-        *(["## Remarks", "\n".join(f"- {_plain_text(remark)}" for remark in manifest.remarks)] if manifest.remarks else []),
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
-def _how_to_repeat(manifest: Manifest) -> str:
+    # how to repeat
     wheel = next((file.path for file in manifest.files if file.role == "package"), "")
     paragraphs = [
         "With this deep_bench installed, one command makes a clean environment, runs it again and compares:",
@@ -419,7 +400,29 @@ def _how_to_repeat(manifest: Manifest) -> str:
         ]
     if hidden := variables_not_set(manifest):
         paragraphs.append(f"The run had variables that a repetition is not given: {', '.join(map(_code_block, hidden))}.")
-    return "\n\n".join(paragraphs)
+    # environment lines
+    text = f"Python {manifest.lock.python} on {manifest.lock.platform}; exact versions in `{manifest.lock.file}`."
+    for name, (then, current) in manifest.lock.drifted.items():
+        text += (
+            f"\n\nThe run itself had {_code_block(name)} {_plain_text(then)}; the lock has {_plain_text(current) or 'none'}."
+        )
+    parts = [
+        f"# {_plain_text(manifest.title)}",
+        "A bundle of deep_bench: records of a run, and what it takes to repeat it.",
+        "## Repeat it",
+        "\n\n".join(paragraphs),
+        "## What is in it",
+        "\n".join(_file_line(file) for file in manifest.files),
+        *_omission_lines(manifest.left),
+        "## The environment",
+        text,
+        "## Licence",
+        _plain_text(manifest.licence)
+        if manifest.licence
+        else "None was given by who made this bundle. Data and networks have their own.",
+        *(["## Remarks", "\n".join(f"- {_plain_text(remark)}" for remark in manifest.remarks)] if manifest.remarks else []),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 def _variable_lines(manifest: Manifest) -> list[str]:
@@ -444,15 +447,6 @@ def _omission_lines(omissions: list[Omission]) -> list[str]:
         rows += [f"    - {_code_block(name)}: SHA-256 `{checksum}`" for name, checksum in omission.sha256.items()]
         rows += [f"    - put it at {_code_block(path)}: SHA-256 `{checksum}`" for path, checksum in omission.files.items()]
     return ["## What is not in it", "\n".join(rows)]
-
-
-def _environment_lines(manifest: Manifest) -> str:
-    text = f"Python {manifest.lock.python} on {manifest.lock.platform}; exact versions in `{manifest.lock.file}`."
-    for name, (then, current) in manifest.lock.drifted.items():
-        text += (
-            f"\n\nThe run itself had {_code_block(name)} {_plain_text(then)}; the lock has {_plain_text(current) or 'none'}."
-        )
-    return text
 
 
 def _code_block(text: str) -> str:

@@ -581,7 +581,20 @@ def _measure_attempt(store: Store, cell: Cell) -> CellState:
         return _keep_state(store, cell, state.model_copy(update={"state": "skipped", "why": "; ".join(left_out)}))
     store.keep(cell, state)
     try:
-        command, environment = _command(store, usable)
+        fields, folder = store.experiment.fields, store.folder(usable)
+        started, crowd = launch_command(usable.fields.processes, fields.slurm.mpi, fields.slurm.cpus_per_task)
+        files = prepare_files(usable, folder, store.experiment.home)
+        arguments = command_words(usable, folder, files, fields.metrics)
+        path = {} if store.experiment.code else {INSTALLED_ONLY: "1"}
+        command, environment = (
+            [*started, *_deep_bench(), *arguments],
+            {
+                **variables(usable),
+                **crowd,
+                **environment_variables(store),
+                **path,
+            },
+        )
         state = state.model_copy(update={"command": command})
         store.keep(cell, state)
         ending = run_process(
@@ -599,7 +612,15 @@ def _measure_attempt(store: Store, cell: Cell) -> CellState:
         raise
     except (DeepBenchError, OSError) as error:
         return _keep_state(store, cell, state.model_copy(update={"state": "failed", "why": " ".join(str(error).split())}))
-    return _keep_state(store, cell, _end_state(state, ending, _note_factors(store, cell)))
+    # end state
+    complete = _note_factors(store, cell)
+    fine = ending.status == 0 or (ending.status == _WRONG and complete)
+    reason = ending.why
+    if ending.status == 0 and not complete:
+        fine, reason = False, "it left no record of a run that came to its end"
+    end = "done" if fine else "interrupted" if ending.status == INTERRUPTED else "failed"
+    changes = {"state": end, "why": reason, "status": ending.status, "seconds": ending.seconds}
+    return _keep_state(store, cell, state.model_copy(update=changes))
 
 
 def _note_factors(store: Store, cell: Cell) -> bool:
@@ -607,16 +628,6 @@ def _note_factors(store: Store, cell: Cell) -> bool:
         return note_factors(cell, store.folder(cell))
     except InvalidArgument as error:
         raise store.full(error.came, cell) from error
-
-
-def _end_state(state: CellState, ending: ProcessEnding, complete: bool) -> CellState:
-    fine = ending.status == 0 or (ending.status == _WRONG and complete)
-    reason = ending.why
-    if ending.status == 0 and not complete:
-        fine, reason = False, "it left no record of a run that came to its end"
-    end = "done" if fine else "interrupted" if ending.status == INTERRUPTED else "failed"
-    changes = {"state": end, "why": reason, "status": ending.status, "seconds": ending.seconds}
-    return state.model_copy(update=changes)
 
 
 def _keep_state(store: Store, cell: Cell, state: CellState) -> CellState:
@@ -634,20 +645,6 @@ def _no_space(reason: str, folder: Path) -> str:
     if reason or not is_disk_full(folder):
         return space_message(reason)
     return f"cannot write {folder / OUTPUT}: {os.strerror(errno.ENOSPC)}"
-
-
-def _command(store: Store, cell: Cell) -> tuple[list[str], dict[str, str]]:
-    fields, folder = store.experiment.fields, store.folder(cell)
-    started, crowd = launch_command(cell.fields.processes, fields.slurm.mpi, fields.slurm.cpus_per_task)
-    files = prepare_files(cell, folder, store.experiment.home)
-    arguments = command_words(cell, folder, files, fields.metrics)
-    path = {} if store.experiment.code else {INSTALLED_ONLY: "1"}
-    return [*started, *_deep_bench(), *arguments], {
-        **variables(cell),
-        **crowd,
-        **environment_variables(store),
-        **path,
-    }
 
 
 def _deep_bench() -> list[str]:

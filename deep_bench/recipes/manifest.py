@@ -293,7 +293,15 @@ def read_manifest(bundle: str | Path) -> Manifest:
     """
     path = Path(bundle)
     if path.is_dir():
-        return _parse_manifest(_small(path / MANIFEST), path)
+        file = path / MANIFEST
+        try:
+            with file.open("rb") as opened:
+                content = opened.read(_MANIFEST_BYTES + 1)
+        except OSError as error:
+            raise InvalidRecord(f"cannot read {file}: {error.strerror}", _EXPECTED_BUNDLE) from error
+        if len(content) > _MANIFEST_BYTES:
+            raise InvalidRecord(f"{file} is too large", f"at most {_MANIFEST_BYTES} bytes")
+        return _parse_manifest(content, path)
     with _open_archive(path) as archive:
         return _manifest(archive, path)
 
@@ -324,7 +332,21 @@ def unpack(bundle: str | Path, folder: str | Path) -> Manifest:
             into.mkdir(parents=True, exist_ok=True)
             (into / MANIFEST).write_bytes(archive.read(MANIFEST))
             for file in manifest.files:
-                _extract(archive, entries[file.path], file, into, path)
+                # one file; no more of it is written than the manifest allows
+                entry = entries[file.path]
+                target = into / file.path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                hasher, size = hashlib.sha256(), 0
+                with archive.open(entry) as source, target.open("xb") as opened:
+                    while block := source.read(2**20):
+                        size += len(block)
+                        if size > file.bytes:
+                            break
+                        hasher.update(block)
+                        opened.write(block)
+                if size != file.bytes or hasher.hexdigest() != file.sha256:
+                    target.unlink()
+                    raise InvalidRecord(f"{path}: {file.path} was altered", f"{file.bytes} bytes with SHA-256 {file.sha256}")
         except OSError as error:
             raise InvalidArgument(f"{into} cannot be written: {error.strerror or error}", "a folder with space") from error
         except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
@@ -368,17 +390,6 @@ def _manifest(archive: zipfile.ZipFile, path: Path) -> Manifest:
         return _parse_manifest(opened.read(_MANIFEST_BYTES), path)
 
 
-def _small(file: Path) -> bytes:
-    try:
-        with file.open("rb") as opened:
-            content = opened.read(_MANIFEST_BYTES + 1)
-    except OSError as error:
-        raise InvalidRecord(f"cannot read {file}: {error.strerror}", _EXPECTED_BUNDLE) from error
-    if len(content) > _MANIFEST_BYTES:
-        raise InvalidRecord(f"{file} is too large", f"at most {_MANIFEST_BYTES} bytes")
-    return content
-
-
 def _parse_manifest(content: bytes, path: Path) -> Manifest:
     try:
         return Manifest.model_validate_json(content)
@@ -404,23 +415,6 @@ def _check_entries(archive: zipfile.ZipFile, manifest: Manifest, path: Path) -> 
     if (size := sum(entry.file_size for entry in entries)) > LARGEST_BYTES:
         raise InvalidRecord(f"{path} unpacks to {size} bytes", f"at most {LARGEST_BYTES}")
     return dict(zip(names, entries, strict=True))
-
-
-def _extract(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, file: PackedFile, into: Path, path: Path) -> None:
-    """One file; no more of it is written than the manifest allows."""
-    target = into / file.path
-    target.parent.mkdir(parents=True, exist_ok=True)
-    hasher, size = hashlib.sha256(), 0
-    with archive.open(entry) as source, target.open("xb") as opened:
-        while block := source.read(2**20):
-            size += len(block)
-            if size > file.bytes:
-                break
-            hasher.update(block)
-            opened.write(block)
-    if size != file.bytes or hasher.hexdigest() != file.sha256:
-        target.unlink()
-        raise InvalidRecord(f"{path}: {file.path} was altered", f"{file.bytes} bytes with SHA-256 {file.sha256}")
 
 
 DISTRIBUTION = "deep-bench"

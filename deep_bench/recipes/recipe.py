@@ -178,7 +178,19 @@ def combinations(model: ExperimentModel, lines: Mapping[Place, int]) -> list[Com
         InvalidArgument: They are too many or none; a factor has no values, or one twice; or ``exclude`` names a factor or
             value that there is not.
     """
-    _check_values(model, lines)
+    # check values
+    for name, values in model.matrix.items():
+        if not values:
+            line = at_line(line_of(lines, ("matrix", name)))
+            raise InvalidArgument(f"{line}the factor {name!r} has no values", "one value at least")
+        visited: set[str] = set()
+        for number, value in enumerate(values):
+            if canonical(value) in visited:
+                line = at_line(line_of(lines, ("matrix", name, number)))
+                raise InvalidArgument(
+                    f"{line}the factor {name!r} has the value {_value_word(value)} twice", "each value once"
+                )
+            visited.add(canonical(value))
     count = prod(len(values) for values in model.matrix.values())
     if count > MOST_CELLS:
         raise InvalidArgument(f"the matrix of {model.name!r} has {count} combinations", f"at most {MOST_CELLS}")
@@ -264,21 +276,6 @@ def _fits(combination: Combination, rule: Combination) -> bool:
     return all(canonical(combination.get(name)) == canonical(value) for name, value in rule.items())
 
 
-def _check_values(model: ExperimentModel, lines: Mapping[Place, int]) -> None:
-    for name, values in model.matrix.items():
-        if not values:
-            line = at_line(line_of(lines, ("matrix", name)))
-            raise InvalidArgument(f"{line}the factor {name!r} has no values", "one value at least")
-        visited: set[str] = set()
-        for number, value in enumerate(values):
-            if canonical(value) in visited:
-                line = at_line(line_of(lines, ("matrix", name, number)))
-                raise InvalidArgument(
-                    f"{line}the factor {name!r} has the value {_value_word(value)} twice", "each value once"
-                )
-            visited.add(canonical(value))
-
-
 def _check_excluded(model: ExperimentModel, lines: Mapping[Place, int]) -> None:
     for number, rule in enumerate(model.exclude):
         line = at_line(line_of(lines, ("exclude", number)))
@@ -358,7 +355,13 @@ class Experiment:
                 "a recipe of data only",
                 "look at that code; then say --allow-code (allow_code=True)",
             )
-        self._check_time()
+        # whether a job has the time that its cell may take
+        limit, time = self.fields.limits.cell, self.fields.slurm.time
+        if time is not None and time < limit + NOTICE_S:
+            raise InvalidArgument(
+                f"{at_line(line_of(self._lines, ('slurm', 'time')))}jobs of {time:g} s for cells that may take {limit:g} s",
+                f"slurm.time of at least {limit + NOTICE_S:g} s, or a shorter limits.cell",
+            )
         self._check_names()
         metrics = self.fields.metrics
         if self.rules or metrics:
@@ -456,15 +459,6 @@ class Experiment:
                 if cell.factors and not error.came.startswith("line "):
                     where += f"the cell {cell.name}: "
                 raise InvalidArgument(f"{where}{error.came}", error.expected, error.advice) from error
-
-    def _check_time(self) -> None:
-        """Whether a job has the time that its cell may take."""
-        limit, time = self.fields.limits.cell, self.fields.slurm.time
-        if time is not None and time < limit + NOTICE_S:
-            raise InvalidArgument(
-                f"{at_line(line_of(self._lines, ('slurm', 'time')))}jobs of {time:g} s for cells that may take {limit:g} s",
-                f"slurm.time of at least {limit + NOTICE_S:g} s, or a shorter limits.cell",
-            )
 
     def _check_known(self, place: str) -> None:
         """Whether there is a field for everything that is fixed or varies."""
@@ -582,7 +576,20 @@ def load_experiment(source: str | Path, *assignments: str, allow_code: bool = Fa
     if path.suffix in (".yaml", ".yml"):
         content, lines = parsed_with_lines(text_in(path, f"the recipe {path}"), f"the recipe {path}")
     elif path.suffix == ".py":
-        content = _made_by(path, allow_code)
+        if not allow_code:
+            raise InvalidArgument(
+                f"the recipe {path} is a program, which reading it would run",
+                "a YAML file, or your consent",
+                "look at the file; then say --allow-code (allow_code=True)",
+            )
+        if not path.is_file():
+            raise InvalidArgument(f"the recipe {path} cannot be read: there is no such file", "a Python file")
+        recipe = runpy.run_path(str(path)).get(_PYTHON)
+        if recipe is None:
+            raise InvalidArgument(
+                f"the program {path} makes no {_PYTHON!r}", f"{_PYTHON} = {{…}}, or def {_PYTHON}(): return {{…}}"
+            )
+        content = recipe() if callable(recipe) else recipe
     else:
         raise InvalidArgument(
             f"no recipe {str(source)!r}",
@@ -596,20 +603,3 @@ def load_experiment(source: str | Path, *assignments: str, allow_code: bool = Fa
         return Experiment(with_assignments(content, assignments), path.stem, home=home, lines=lines, allow_code=allow_code)
     except DeepBenchError as error:
         raise in_file(str(source), error) from error
-
-
-def _made_by(path: Path, allow_code: bool) -> Any:
-    if not allow_code:
-        raise InvalidArgument(
-            f"the recipe {path} is a program, which reading it would run",
-            "a YAML file, or your consent",
-            "look at the file; then say --allow-code (allow_code=True)",
-        )
-    if not path.is_file():
-        raise InvalidArgument(f"the recipe {path} cannot be read: there is no such file", "a Python file")
-    recipe = runpy.run_path(str(path)).get(_PYTHON)
-    if recipe is None:
-        raise InvalidArgument(
-            f"the program {path} makes no {_PYTHON!r}", f"{_PYTHON} = {{…}}, or def {_PYTHON}(): return {{…}}"
-        )
-    return recipe() if callable(recipe) else recipe

@@ -86,17 +86,7 @@ def allowed_command(manifest: Manifest, folder: Path, *, here: bool, allow_code:
     """
     if not manifest.command:
         raise InvalidArgument("a bundle without a command", "one that says what repeats it: deep-bench bundle --command '…'")
-    _check_program(manifest)
-    for word in manifest.command:
-        _check_place(word)
-    _check_output(manifest.command)
-    if not allow_code and (code := _code(manifest, folder, local=here)):
-        shown = ", ".join(code[:3]) + (f" and {len(code) - 3} more" if len(code) > 3 else "")
-        raise Unsupported(f"the bundle runs code that came with it: {shown}", advice="read it, and say --allow-code")
-    return list(manifest.command)
-
-
-def _check_program(manifest: Manifest) -> None:
+    # check program
     first, *arguments = manifest.command
     if first == "deep-bench":
         verb = arguments[0] if arguments else ""
@@ -104,14 +94,17 @@ def _check_program(manifest: Manifest) -> None:
             raise InvalidArgument(f"the command deep-bench {verb}", f"one that measures: {', '.join(sorted(_VERBS))}")
     elif not (first in {file.path for file in manifest.files} and first.endswith(".py")):
         raise InvalidArgument(f"the command {first!r}", "deep-bench, or a Python file of the bundle", "run it by hand")
-
-
-def _check_place(word: str) -> None:
-    """No part of a word leads out of the folder."""
-    for part in re.split(r"[=,:@\s]", word):
-        path = PurePosixPath(part)
-        if path.is_absolute() or ".." in path.parts or part.startswith("~") or "\\" in part:
-            raise InvalidArgument(f"the word {word!r}, which leads out of the bundle's folder", "paths below it")
+    for word in manifest.command:
+        # no part of a word leads out of the folder
+        for part in re.split(r"[=,:@\s]", word):
+            path = PurePosixPath(part)
+            if path.is_absolute() or ".." in path.parts or part.startswith("~") or "\\" in part:
+                raise InvalidArgument(f"the word {word!r}, which leads out of the bundle's folder", "paths below it")
+    _check_output(manifest.command)
+    if not allow_code and (code := _code(manifest, folder, local=here)):
+        shown = ", ".join(code[:3]) + (f" and {len(code) - 3} more" if len(code) > 3 else "")
+        raise Unsupported(f"the bundle runs code that came with it: {shown}", advice="read it, and say --allow-code")
+    return list(manifest.command)
 
 
 def _check_output(command: list[str]) -> None:
@@ -471,7 +464,18 @@ def repeat(
         WorkerError: The environment cannot be built.
     """
     place, manifest = _open_bundle(Path(source), Path(folder), tell)
-    _check_put(manifest, place)
+    # whether all is there that the bundle does not hold, and that somebody has to put there
+    for omission in manifest.left:
+        for path, sha256 in omission.files.items():
+            file = place / path
+            if not _has_digest(file, sha256):
+                hint = f"get it from {omission.source}, " if omission.source else ""
+                raise InvalidRecord(
+                    f"the bundle does not hold {omission.what}, and {file} is "
+                    f"{'another file' if file.exists() else 'not there'}",
+                    f"the file with SHA-256 {sha256}",
+                    f"{hint}put it there, and repeat it in that folder: deep-bench repeat {place} --into {place}",
+                )
     command = allowed_command(manifest, place, here=here, allow_code=allow_code)
     if here:
         bin_folder = Path(sys.executable).parent
@@ -510,21 +514,6 @@ def _open_bundle(source: Path, folder: Path, tell: Tell) -> tuple[Path, Manifest
     tell(f"bundling {source}")
     bundle([source], archive)
     return folder / "unpacked", unpack(archive, folder / "unpacked")
-
-
-def _check_put(manifest: Manifest, folder: Path) -> None:
-    """Whether all is there that the bundle does not hold, and that somebody has to put there."""
-    for omission in manifest.left:
-        for path, sha256 in omission.files.items():
-            file = folder / path
-            if not _has_digest(file, sha256):
-                hint = f"get it from {omission.source}, " if omission.source else ""
-                raise InvalidRecord(
-                    f"the bundle does not hold {omission.what}, and {file} is "
-                    f"{'another file' if file.exists() else 'not there'}",
-                    f"the file with SHA-256 {sha256}",
-                    f"{hint}put it there, and repeat it in that folder: deep-bench repeat {folder} --into {folder}",
-                )
 
 
 def _has_digest(file: Path, sha256: str) -> bool:

@@ -123,7 +123,16 @@ def load(path: Path) -> Record:
         raise _refused(str(path), error, "a record as docs/record.schema.json describes it") from error
     if record.arrays is not None:
         _fill(record, path, record.arrays)
-    _check_samples(record, path)
+    # check samples
+    for place, samples in _sets(record).items():
+        least = 0 if samples.quantity.startswith(MOMENTS) else 1
+        for number, block in enumerate(samples.blocks):
+            where = f"{path}: {place.replace('/', '.')}.blocks.{number}"
+            lengths = {column: len(v) for column in _COLUMNS if (v := getattr(block, column)) is not None}
+            if set(lengths.values()) != {block.n}:
+                raise InvalidRecord(f"{where} has {lengths}", f"{block.n} of each")
+            _see_times(block.ns, least, f"{where}.ns")
+            _see_times(block.cpu_ns if block.cpu_ns is not None else (), 0, f"{where}.cpu_ns")
     _check_metrics(record, path)
     record.arrays = None
     return record
@@ -289,35 +298,21 @@ def _fill(record: Record, path: Path, arrays: ArrayFile) -> None:
         with h5py.File(beside, "r") as file:
             for samples in _sets(record).values():
                 if samples.dataset is not None:
-                    _fill_set(samples, file[samples.dataset], path)
+                    # fill set
+                    group = file[samples.dataset]
+                    for column, dtype in _COLUMNS.items():
+                        holders = [block for block in samples.blocks if getattr(block, column) is not None]
+                        total, stored = sum(block.n for block in holders), group[column]
+                        if total * 8 > _LARGEST_ARRAYS_BYTES or stored.shape != (total,):
+                            raise InvalidRecord(f"{path}: {samples.dataset} holds {stored.shape} samples", f"({total},)")
+                        if stored.dtype.kind not in _KINDS[column]:
+                            raise InvalidRecord(f"{path}: {samples.dataset}/{column} holds {stored.dtype}", dtype.__name__)
+                        values = stored[()].astype(dtype)
+                        for block, end in zip(holders, np.cumsum([block.n for block in holders]), strict=True):
+                            setattr(block, column, values[end - block.n : end])
+                    samples.dataset = None
     except (OSError, KeyError) as error:
         raise InvalidRecord(f"{beside} does not hold the samples of {path.name}: {error}") from error
-
-
-def _fill_set(samples: SampleSet, group: h5py.Group, path: Path) -> None:
-    for column, dtype in _COLUMNS.items():
-        holders = [block for block in samples.blocks if getattr(block, column) is not None]
-        total, stored = sum(block.n for block in holders), group[column]
-        if total * 8 > _LARGEST_ARRAYS_BYTES or stored.shape != (total,):
-            raise InvalidRecord(f"{path}: {samples.dataset} holds {stored.shape} samples", f"({total},)")
-        if stored.dtype.kind not in _KINDS[column]:
-            raise InvalidRecord(f"{path}: {samples.dataset}/{column} holds {stored.dtype}", dtype.__name__)
-        values = stored[()].astype(dtype)
-        for block, end in zip(holders, np.cumsum([block.n for block in holders]), strict=True):
-            setattr(block, column, values[end - block.n : end])
-    samples.dataset = None
-
-
-def _check_samples(record: Record, path: Path) -> None:
-    for place, samples in _sets(record).items():
-        least = 0 if samples.quantity.startswith(MOMENTS) else 1
-        for number, block in enumerate(samples.blocks):
-            where = f"{path}: {place.replace('/', '.')}.blocks.{number}"
-            lengths = {column: len(v) for column in _COLUMNS if (v := getattr(block, column)) is not None}
-            if set(lengths.values()) != {block.n}:
-                raise InvalidRecord(f"{where} has {lengths}", f"{block.n} of each")
-            _see_times(block.ns, least, f"{where}.ns")
-            _see_times(block.cpu_ns if block.cpu_ns is not None else (), 0, f"{where}.cpu_ns")
 
 
 def _see_times(values: Any, least: int, where: str) -> None:

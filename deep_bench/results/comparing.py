@@ -143,21 +143,17 @@ def compare_within(
     for result in results:
         sides.setdefault(result.labels.get(factor, "—"), []).append(result)
     if base not in sides:
-        base = _of_framework(sides, factor, base)
+        # the one system of a framework
+        matches = [name for name, side in sides.items() if any(r.labels.get("framework") == base for r in side)]
+        if factor != "system" or not matches:
+            raise UnknownName(factor, base, sides)
+        if len(matches) > 1:
+            raise InvalidArgument(f"the base {base!r}, of which there are several systems", f"one of {', '.join(matches)}")
+        base = matches[0]
     if len(sides) == 1:
         raise InvalidArgument(f"only {factor} {base!r}", "another one to compare with it", "name a second record")
     pairings = [pair(sides[base], side, factor, allow) for value, side in sides.items() if value != base]
     return _compare_metric(pairings, margin, correction, metrics, seed)
-
-
-def _of_framework(sides: Mapping[str, Sequence[Result]], factor: str, framework: str) -> str:
-    """The one system of a framework."""
-    matches = [name for name, side in sides.items() if any(r.labels.get("framework") == framework for r in side)]
-    if factor != "system" or not matches:
-        raise UnknownName(factor, framework, sides)
-    if len(matches) > 1:
-        raise InvalidArgument(f"the base {framework!r}, of which there are several systems", f"one of {', '.join(matches)}")
-    return matches[0]
 
 
 def _check_margin(margin: float, correction: str) -> None:
@@ -183,9 +179,19 @@ def _compare_metric(
         for (_, result_pair), name in zip(pairs, names, strict=True)
         if (verdict_change := change_of(result_pair, name)) is not None
     ]
+    # all of them with the words that hold together
+    tested = [draft for draft in drafts if draft.tested]
+    p = corrected([float(d.estimate.p or 0.0) for d in tested], correction)
+    equivalent = corrected([float(d.estimate.p_equivalent or 0.0) for d in tested], correction)
+    by_id = {
+        id(d): replace(
+            d, p=p_value, p_equivalent=equivalence_p, word=word_for(d.estimate, p_value, equivalence_p, d.unit, d.direction)
+        )
+        for d, p_value, equivalence_p in zip(tested, p, equivalent, strict=True)
+    }
     return Comparisons(
         pairings=tuple(pairings),
-        comparisons=tuple(_with_corrected_words(drafts, correction)),
+        comparisons=tuple([by_id.get(id(draft), draft) for draft in drafts]),
         changes=tuple(sorted(changes, key=lambda change: not change.worse)),
         margin=margin,
         correction=correction,
@@ -228,20 +234,6 @@ def _draft(result_pair: Pair, name: str, metric: str, margin: float, seed: int) 
         change.p_equivalent,
         reason or change.why,
     )
-
-
-def _with_corrected_words(drafts: Sequence[Comparison], correction: str) -> list[Comparison]:
-    """All of them with the words that hold together."""
-    tested = [draft for draft in drafts if draft.tested]
-    p = corrected([float(d.estimate.p or 0.0) for d in tested], correction)
-    equivalent = corrected([float(d.estimate.p_equivalent or 0.0) for d in tested], correction)
-    by_id = {
-        id(d): replace(
-            d, p=p_value, p_equivalent=equivalence_p, word=word_for(d.estimate, p_value, equivalence_p, d.unit, d.direction)
-        )
-        for d, p_value, equivalence_p in zip(tested, p, equivalent, strict=True)
-    }
-    return [by_id.get(id(draft), draft) for draft in drafts]
 
 
 _WHOLE = ("kind", "suite", "framework", "system", "dtype", "device", "recipe", "commit")
@@ -402,7 +394,14 @@ def failures(found: Comparisons, conditions: Sequence[Condition]) -> list[str]:
         InvalidArgument: A share below the margin: such a change is called *no difference*.
     """
     if conditions:
-        _refuse_unnamed_factor(found)
+        # see that the factor is one that a gate can mean
+        pairing = found.pairings[0]
+        if not pairing.asked and pairing.factor not in EXPECTED_FACTORS:
+            raise Incomparable(
+                f"a condition to fail on, and sides that differ in {pairing.factor!r}, which is not named as the factor",
+                {pairing.factor: pairing.values},
+                f"measure again with it alike; or, if that is what is compared: --factor {shlex.quote(pairing.factor)}",
+            )
     lines = []
     for condition in conditions:
         if 0 < condition.share < found.margin:
@@ -468,17 +467,6 @@ def _untested_lines(comparisons: Comparisons, condition: Condition) -> Iterator[
 
 def _concerns_change(condition: Condition, comparison: Comparison) -> bool:
     return condition.word == "worse" or (condition.word == "slower" and is_speed(comparison.unit))
-
-
-def _refuse_unnamed_factor(comparisons: Comparisons) -> None:
-    """See that the factor is one that a gate can mean."""
-    pairing = comparisons.pairings[0]
-    if not pairing.asked and pairing.factor not in EXPECTED_FACTORS:
-        raise Incomparable(
-            f"a condition to fail on, and sides that differ in {pairing.factor!r}, which is not named as the factor",
-            {pairing.factor: pairing.values},
-            f"measure again with it alike; or, if that is what is compared: --factor {shlex.quote(pairing.factor)}",
-        )
 
 
 def _violations(comparisons: Comparisons, condition: Condition) -> list[str]:

@@ -333,7 +333,20 @@ def comparison_text(found: Comparisons, width: int | None = None) -> str:
     for scale in ("ratio", "difference"):
         rows = [comparison for comparison in shown if comparison.estimate.scale == scale]
         if rows:
-            print_table(console, _comparison_table(rows))
+            # comparison table
+            ratio = rows[0].estimate.scale == "ratio"
+            named = any(comparison.name for comparison in rows)
+            table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+            table.add_column("what")
+            table.add_column("before → after", justify="right")
+            table.add_column("ratio (95 %)" if ratio else "difference (95 %)", justify="right")
+            table.add_column("")
+            for comparison in rows:
+                name = f"{comparison.name} {comparison.metric}" if named else comparison.metric
+                table.add_row(
+                    Text(name), Text(medians_text(comparison)), Text(change_text(comparison.estimate)), Text(comparison.word)
+                )
+            print_table(console, table)
     if not shown:
         print_note(console, "nothing could be compared; see below why")
     for note in (*found.notes, *_unpaired_lines(found)):
@@ -357,22 +370,6 @@ def _outcome_lines(comparisons: Comparisons) -> Iterator[str]:
 
 def _change_line(text: str, most: int) -> str:
     return shortened(short_digests(" ".join(text.split())), most)
-
-
-def _comparison_table(rows: Sequence[Comparison]) -> Table:
-    ratio = rows[0].estimate.scale == "ratio"
-    named = any(comparison.name for comparison in rows)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column("what")
-    table.add_column("before → after", justify="right")
-    table.add_column("ratio (95 %)" if ratio else "difference (95 %)", justify="right")
-    table.add_column("")
-    for comparison in rows:
-        name = f"{comparison.name} {comparison.metric}" if named else comparison.metric
-        table.add_row(
-            Text(name), Text(medians_text(comparison)), Text(change_text(comparison.estimate)), Text(comparison.word)
-        )
-    return table
 
 
 def medians_text(one: Comparison) -> str:

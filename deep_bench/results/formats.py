@@ -357,11 +357,7 @@ def _foms(result: Result) -> Iterator[dict[str, Any]]:
         ends = [] if interval is None else [("low", interval.low), ("high", interval.high)]
         for name, value in [(figure.name, figure.median), *((f"{figure.name} {end}", value) for end, value in ends)]:
             if finite(value) is not None:
-                yield _fom(name, value, figure.unit, _fom_type(figure), figure.direction.upper())
-
-
-def _fom_type(figure: Figure) -> str:
-    return _FOM_TYPES.get(figure.unit, "MEASURE")
+                yield _fom(name, value, figure.unit, _FOM_TYPES.get(figure.unit, "MEASURE"), figure.direction.upper())
 
 
 def _fom(name: str, value: Any, unit: str, kind: str, direction: str) -> dict[str, Any]:

@@ -99,7 +99,14 @@ class Gate:
         else:
             record, fault = what, None
         mine = self._kept(record, label)
-        self._refuse_wrong(mine, name, fault)
+        # refuse wrong
+        for result in mine:
+            if severity(result.outcome) >= 2:
+                reason = result.errors[0].message if result.errors else result.verdict.reason if result.verdict else ""
+                self._say(name, f"{result.outcome}: {reason}")
+                if fault is not None:
+                    raise fault
+                pytest.fail(f"{result.name}: {result.outcome}: {reason}", pytrace=False)
         return self._compared(mine, label, name, near, words)
 
     def _begin(self, name: str, slower: float) -> None:
@@ -120,15 +127,6 @@ class Gate:
             return gather(save_marked(record, label, folder))
         finally:
             shutil.rmtree(folder)
-
-    def _refuse_wrong(self, mine: Results, name: str, fault: AssertionError | None) -> None:
-        for result in mine:
-            if severity(result.outcome) >= 2:
-                reason = result.errors[0].message if result.errors else result.verdict.reason if result.verdict else ""
-                self._say(name, f"{result.outcome}: {reason}")
-                if fault is not None:
-                    raise fault
-                pytest.fail(f"{result.name}: {result.outcome}: {reason}", pytrace=False)
 
     def _compared(
         self, mine: Results, label: str, name: str, margin: float, conditions: Sequence[Condition]

@@ -153,7 +153,8 @@ def optimizer_labels(text: str, distributed: bool) -> dict[str, str]:
     by_label: dict[str, str] = {}
     prefix = "scheme" if distributed else "optimizer"
     while True:
-        name, inner = ast.unparse(call.func), _argument_text(call, "inner")
+        value = next((k.value for k in call.keywords if k.arg == "inner"), None)
+        name, inner = ast.unparse(call.func), (value if isinstance(value, ast.Call) else None)
         settings = {k.arg: _value_text(k.value) for k in call.keywords if k.arg and not (k.arg == "inner" and inner)}
         if inner is None or prefix == "scheme":
             by_label |= labels(**{prefix: name}) | prefix_labels(prefix, settings)
@@ -173,11 +174,6 @@ def _parse_call(text: str) -> ast.Call | None:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     return node if isinstance(node, ast.Call) else None
-
-
-def _argument_text(call: ast.Call, name: str) -> ast.Call | None:
-    value = next((k.value for k in call.keywords if k.arg == name), None)
-    return value if isinstance(value, ast.Call) else None
 
 
 def _value_text(node: ast.expr) -> str:

@@ -405,6 +405,13 @@ def _training_result(record: TrainingRecord, path: Path, about: dict[str, str], 
     )
     if record.target is not None:
         shared["target"] = f"{record.target.score}={record.target.value:g}"
+    # training notes
+    notes = list(record.notes)
+    if record.target is not None and finished:
+        reached = sum(to_target(run, record.target).reached for run in finished)
+        notes.append(f"reached the target: {reached} of {len(finished)} runs")
+    if len(finished) < len(runs):
+        notes.append("a run that was interrupted counts in no figure")
     return Result(
         kind="training",
         file=path,
@@ -414,7 +421,7 @@ def _training_result(record: TrainingRecord, path: Path, about: dict[str, str], 
         errors=tuple(error for run in runs if (error := _run_error(run)) is not None),
         environment=record.environment,
         complete=record.complete and not record.interrupted,
-        notes=tuple(_training_notes(record, runs, finished)),
+        notes=tuple(notes),
     )
 
 
@@ -452,10 +459,16 @@ def _batch_label(sampler: Any) -> Any:
 def _training_figures(runs: Sequence[RunRecord], target: TargetRecord | None) -> dict[str, Figure]:
     stepped = [run for run in runs if run.steps]
     histories = [run.history() for run in stepped]
+    # the last value of each score in each run
+    facts = {name: score for run in stepped for name, score in run.scores.items()}
+    figures: list[Figure | None] = []
+    for name, score in facts.items():
+        last = [evaluated for history in histories if (evaluated := final(history, name)) is not None]
+        figures.append(_runs_figure(name, score.unit, score.direction, [evaluated.figures[name] for evaluated in last]))
     return figures_by_name(
         [
             _time_to(runs, target),
-            *_score_figures(stepped, histories),
+            *figures,
             _throughput_figures(histories),
             _runs_figure("time", "s", "lower", [history.wall_ns / NS_IN_A_SECOND for history in histories]),
             _runs_figure("setup", "s", "lower", [run.setup_ns / NS_IN_A_SECOND for run in stepped]),
@@ -487,27 +500,7 @@ def _time_to(runs: Sequence[RunRecord], target: TargetRecord | None) -> Figure |
     return _runs_figure(TO_TARGET, "s", "lower", seconds, remark if any(late) else "", late if any(late) else ())
 
 
-def _score_figures(runs: Sequence[RunRecord], histories: Sequence[History]) -> list[Figure | None]:
-    """The last value of each score in each run."""
-    facts = {name: score for run in runs for name, score in run.scores.items()}
-    figures: list[Figure | None] = []
-    for name, score in facts.items():
-        last = [evaluated for history in histories if (evaluated := final(history, name)) is not None]
-        figures.append(_runs_figure(name, score.unit, score.direction, [evaluated.figures[name] for evaluated in last]))
-    return figures
-
-
 def _throughput_figures(histories: Sequence[History]) -> Figure | None:
     launches = tuple(tuple(rate_groups(history)) for history in histories)
     remark = "of single steps; evaluations and what callbacks do are not counted"
     return Figure("throughput", "samples/s", "higher", launches, remark) if launches else None
-
-
-def _training_notes(record: TrainingRecord, runs: Sequence[RunRecord], finished: Sequence[RunRecord]) -> list[str]:
-    notes = list(record.notes)
-    if record.target is not None and finished:
-        reached = sum(to_target(run, record.target).reached for run in finished)
-        notes.append(f"reached the target: {reached} of {len(finished)} runs")
-    if len(finished) < len(runs):
-        notes.append("a run that was interrupted counts in no figure")
-    return notes

@@ -80,7 +80,20 @@ def slope(function: Callable[[float], float], scale: float = 1.0) -> Slope:
         ratio = (_STEPS[0] / _STEPS[1]) ** 2
         refined = near + (near - wide) / (ratio - 1)
         return Slope(refined, refined)
-    return _one_sided(function, center, scale)
+    above, below = (
+        [(function(sign * step * scale) - center) / (sign * step * scale) for step in _STEPS[1:]] for sign in (1, -1)
+    )
+    if not all(map(isfinite, (*above, *below))):
+        return Slope(0.0, 0.0, "undefined")
+    low, high = sorted((above[-1], below[-1]))
+    apart, before = high - low, abs(above[0] - below[0])
+    if max(abs(above[-1]), abs(below[-1])) > 4 * max(abs(above[0]), abs(below[0]), _small(2.0**-10, scale)):
+        return Slope(low, high, "jump")
+    curved = apart < before / 4  # what is only curved is straight over a smaller step
+    if curved or apart <= _KINK * max(abs(low), abs(high), _small(2.0**-6, scale)):
+        middle = (low + high) / 2
+        return Slope(middle, middle)
+    return Slope(low, high, "kink")
 
 
 def _central(values: tuple[float, float], step: float) -> float:
@@ -96,23 +109,6 @@ def _joins(values: tuple[float, float], center: float, central: float, scale: fl
 def _small(slope: float, scale: float) -> float:
     """A slope that counts as none: over a longer step it changes as much."""
     return slope / max(scale, 1.0)
-
-
-def _one_sided(function: Callable[[float], float], center: float, scale: float) -> Slope:
-    above, below = (
-        [(function(sign * step * scale) - center) / (sign * step * scale) for step in _STEPS[1:]] for sign in (1, -1)
-    )
-    if not all(map(isfinite, (*above, *below))):
-        return Slope(0.0, 0.0, "undefined")
-    low, high = sorted((above[-1], below[-1]))
-    apart, before = high - low, abs(above[0] - below[0])
-    if max(abs(above[-1]), abs(below[-1])) > 4 * max(abs(above[0]), abs(below[0]), _small(2.0**-10, scale)):
-        return Slope(low, high, "jump")
-    curved = apart < before / 4  # what is only curved is straight over a smaller step
-    if curved or apart <= _KINK * max(abs(low), abs(high), _small(2.0**-6, scale)):
-        middle = (low + high) / 2
-        return Slope(middle, middle)
-    return Slope(low, high, "kink")
 
 
 GradientWord = Literal["right", "kink", "refused", "wrong", "failed"]

@@ -91,7 +91,10 @@ def read_checkpoint(path: str | Path) -> Tree:
                 raise InvalidRecord(f"{path} is of version {version!r}", f"a checkpoint of version {FORMAT}")
             by_path: dict[tuple[str, ...], Any] = {}
             for key in file[_LEAVES].asstr()[()]:
-                by_path[_keys(key)] = _leaf(file[key])
+                stored = file[key]
+                array = np.asarray(stored[()])
+                name = stored.attrs.get(_DTYPE)
+                by_path[_keys(key)] = array if name is None else array.view(np.dtype(str(name)))
             branches = [_keys(key) for key in file[_EMPTY].asstr()[()]]
     except OSError as error:
         raise InvalidRecord(
@@ -133,12 +136,6 @@ def _empty(tree: Tree, path: str = "") -> list[str]:
             branch = f"{path}{_escaped(key)}"
             paths += [branch] if not value else _empty(value, f"{branch}/")
     return paths
-
-
-def _leaf(stored: Any) -> np.ndarray:
-    array = np.asarray(stored[()])
-    name = stored.attrs.get(_DTYPE)
-    return array if name is None else array.view(np.dtype(str(name)))
 
 
 def _seal(path: Path) -> None:

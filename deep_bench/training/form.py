@@ -128,7 +128,13 @@ def training_form(network: NetworkLike) -> TrainingForm:
     for node in _nodes_of(evaluation, "BatchNormalization"):
         _by_the_statistics(evaluation, node)
     for node in _nodes_of(evaluation, "Dropout"):
-        _pass_through(evaluation, node)
+        # pass through
+        data = node.inputs[0]
+        assert data is not None
+        if len(node.outputs) > 1 and (node.outputs[1].uses() or node.outputs[1].is_graph_output()):
+            x = Symbol(evaluation.tape(), data)
+            evaluation.supplant(node.outputs[1], x.tape.constant(True, bool).expand(x.tape.Shape(x)).value)
+        evaluation.supplant(node.outputs[0], data, copied=True)
     return TrainingForm(network, training.finish(), evaluation.finish(), state, initial, draws)
 
 
@@ -246,15 +252,6 @@ def _masked(tape: Tape, node: ir.Node, draw: ir.Value) -> tuple[Symbol, Symbol]:
     mask = Symbol(tape, draw) >= ratio
     scale = (1 / (1 - ratio)).cast(x)
     return tape.Where(mask, x * scale, tape.constant(0, x.dtype)), mask
-
-
-def _pass_through(draft: Draft, node: ir.Node) -> None:
-    data = node.inputs[0]
-    assert data is not None
-    if len(node.outputs) > 1 and (node.outputs[1].uses() or node.outputs[1].is_graph_output()):
-        x = Symbol(draft.tape(), data)
-        draft.supplant(node.outputs[1], x.tape.constant(True, bool).expand(x.tape.Shape(x)).value)
-    draft.supplant(node.outputs[0], data, copied=True)
 
 
 class Feed:

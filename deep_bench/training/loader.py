@@ -460,7 +460,13 @@ def threaded(
             yield numbers, batch
             del batch, answer  # else this frame would hold a batch that the caller has done with
     finally:
-        _end_threads(jobs, workers)
+        # let no further job begin, and all threads end
+        try:
+            while True:
+                jobs.get_nowait()
+        except Empty:
+            for _ in range(workers):
+                jobs.put(None)
         for thread in threads:
             if thread.is_alive():
                 thread.join()
@@ -474,16 +480,6 @@ def _read_jobs(fetch: Fetch, epoch: int, jobs: SimpleQueue[ThreadJob | None]) ->
             answer.put(fetch(epoch, numbers))
         except BaseException as error:  # it is raised where the batch is asked for
             answer.put(error)
-
-
-def _end_threads(jobs: SimpleQueue[ThreadJob | None], workers: int) -> None:
-    """Let no further job begin, and all threads end."""
-    try:
-        while True:
-            jobs.get_nowait()
-    except Empty:
-        for _ in range(workers):
-            jobs.put(None)
 
 
 class Loader:

@@ -153,7 +153,8 @@ def _report_parts(runs: Runs) -> list[Runs]:
     return [Runs(runs.record, label=label) for label in dict.fromkeys(run.label for run in runs.runs)]
 
 
-def _title(runs: Runs) -> str:
+def _run_table(runs: Runs) -> Table:
+    names = list(dict.fromkeys(name for run in runs.runs for name in run.scores))
     record = runs.record
     subject = next((run.network.name for run in runs.runs if run.network is not None), "training")
     data = next((f" on {run.data['train']['name']}" for run in runs.runs if "train" in run.data), "")
@@ -165,12 +166,7 @@ def _title(runs: Runs) -> str:
     )
     often = dict.fromkeys(str(run.every) for run in runs.runs if run.every is not None)
     every = f" · evaluated every {' or '.join(often)} samples" if often else ""
-    return f"{subject}{data}{goal}{every}"
-
-
-def _run_table(runs: Runs) -> Table:
-    names = list(dict.fromkeys(name for run in runs.runs for name in run.scores))
-    table = Table(title=_title(runs), pad_edge=False)
+    table = Table(title=f"{subject}{data}{goal}{every}", pad_edge=False)
     table.add_column("run")
     table.add_column("time to target" if runs.record.target is not None else "time", justify="right")
     table.add_column("samples", justify="right")

@@ -477,7 +477,8 @@ def synthetic(like: Dataset, samples: int, *, seed: int = 0, measured: int = 100
         elif values.dtype.kind == "f" or values.dtype == np.uint8:
             arrays[name] = _normal(values, measured_class, drawn_class, len(classes), draws)
         else:
-            arrays[name] = _from_each_place(values, count, draws)
+            rows = draws.integers(len(values), size=(count, *values.shape[1:]))
+            arrays[name] = np.take_along_axis(values, rows, axis=0)
     whole = description_of(like)
     described = Description(f"synthetic/{whole.name}", f"drawn like: {whole.source}", whole.licence, synthetic=True)
     return ArrayDataset(arrays, description=described)
@@ -523,11 +524,6 @@ def _normal(
             x = np.rint(x).clip(0, 255)
         drawn[start : start + _PLACES_AT_ONCE] = x.reshape(-1, *values.shape[1:])
     return drawn
-
-
-def _from_each_place(values: np.ndarray, count: int, draws: np.random.Generator) -> np.ndarray:
-    rows = draws.integers(len(values), size=(count, *values.shape[1:]))
-    return np.take_along_axis(values, rows, axis=0)
 
 
 BYTES = 256
@@ -669,17 +665,13 @@ def byte_tokens(text: Path | str, target: Path | str) -> Path:
         for start in range(0, len(content), _BYTES_AT_ONCE):
             tokens[start : start + _BYTES_AT_ONCE] = content[start : start + _BYTES_AT_ONCE]
         tokens.flush()
-        os.chmod(partial, 0o666 & ~_umask())
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(partial, 0o666 & ~mask)
         os.replace(partial, target)
     finally:
         Path(partial).unlink(missing_ok=True)
     return target
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def open_set(name: str, root: Path | str | None = None) -> Dataset:

@@ -194,7 +194,15 @@ class Worker(SystemHandle):
             limit, self.limit_s = self.limit_s, self.start_limit_s or self.limit_s
             try:
                 if self._place is not None:
-                    self.place_facts = self._place.agreed(self._greeting(end), self.pid, self.label)
+                    self._request = "starting"
+                    try:
+                        report = greeted(end, self.label, self.limit_s or _LONGEST_GREETING_S)
+                    except TimeoutError as error:
+                        raise self._overrun() from error
+                    except (EOFError, ConnectionError) as error:
+                        raise self._death() from error
+                    self._request = None
+                    self.place_facts = self._place.agreed(report, self.pid, self.label)
                 self.facts = self._answer("build", self._factory, self._arguments)
             except BaseException:
                 self._end()
@@ -292,17 +300,6 @@ class Worker(SystemHandle):
                 ) from error
             failing.pop_all()
         return process, ours, log
-
-    def _greeting(self, end: socket.socket) -> dict[str, Any]:
-        self._request = "starting"
-        try:
-            report = greeted(end, self.label, self.limit_s or _LONGEST_GREETING_S)
-        except TimeoutError as error:
-            raise self._overrun() from error
-        except (EOFError, ConnectionError) as error:
-            raise self._death() from error
-        self._request = None
-        return report
 
     @contextmanager
     def _lasts(self) -> Iterator[None]:

@@ -349,7 +349,19 @@ def _tree(value: Any, body: ArrayBody) -> Any:
             return {key: _tree(item, body) for key, item in value.items()}
         return {"$": "map", "items": [[_tree(key, body), _tree(item, body)] for key, item in value.items()]}
     if isinstance(value, (np.ndarray, np.generic)):
-        return _array_tree(value, body)
+        array = np.asarray(value, order="C")
+        head: dict[str, Any] = {"$": "array", "shape": list(array.shape), "scalar": isinstance(value, np.generic)}
+        if array.dtype.kind in "OU":
+            items = array.reshape(-1).tolist()
+            if not all(isinstance(item, (str, bytes)) for item in items):
+                raise Unsupported("an array of Python objects", "arrays of numbers or strings for another environment")
+            form = "O" if array.dtype.kind == "O" else f"U{array.dtype.itemsize // 4}"
+            return {**head, "dtype": form, "items": [_tree(item, body) for item in items]}
+        name = array.dtype.name
+        if not (_PLAIN.fullmatch(name) or _NARROW.fullmatch(name)):
+            raise Unsupported(f"an array of {name}", "arrays of numbers or strings for another environment")
+        native = array.astype(array.dtype.newbyteorder("<")) if array.dtype.byteorder == ">" else array
+        return {**head, "dtype": name, "at": body.place(native.reshape(-1).view(np.uint8))}
     name, fields = (
         (value.form, value.fields)
         if isinstance(value, ForeignObject)
@@ -362,22 +374,6 @@ def _tree(value: Any, body: ArrayBody) -> Any:
         "plain data: numbers, text, arrays, and lists and mappings of them",
         "what is a function or an object of your own works in this environment only",
     )
-
-
-def _array_tree(value: Any, body: ArrayBody) -> Any:
-    array = np.asarray(value, order="C")
-    head: dict[str, Any] = {"$": "array", "shape": list(array.shape), "scalar": isinstance(value, np.generic)}
-    if array.dtype.kind in "OU":
-        items = array.reshape(-1).tolist()
-        if not all(isinstance(item, (str, bytes)) for item in items):
-            raise Unsupported("an array of Python objects", "arrays of numbers or strings for another environment")
-        form = "O" if array.dtype.kind == "O" else f"U{array.dtype.itemsize // 4}"
-        return {**head, "dtype": form, "items": [_tree(item, body) for item in items]}
-    name = array.dtype.name
-    if not (_PLAIN.fullmatch(name) or _NARROW.fullmatch(name)):
-        raise Unsupported(f"an array of {name}", "arrays of numbers or strings for another environment")
-    native = array.astype(array.dtype.newbyteorder("<")) if array.dtype.byteorder == ">" else array
-    return {**head, "dtype": name, "at": body.place(native.reshape(-1).view(np.uint8))}
 
 
 def _value(tree: Any, body: Any) -> Any:

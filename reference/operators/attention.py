@@ -73,7 +73,11 @@ def Attention(
     capped = softcap * np.tanh(raw / softcap) if softcap else raw
     bias = attention_bias(raw, attn_mask, past, nonpad_kv_seqlen, is_causal, left_window_size, right_window_size)
     scores = capped + bias
-    weights = _softmax(scores, bias, softmax_precision)
+    nothing = np.all(np.isneginf(bias), axis=-1, keepdims=True)
+    x = np.where(nothing, 0, scores)
+    if softmax_precision:
+        x = x.astype(dtype_of(softmax_precision), copy=False)
+    weights = np.where(nothing, 0, Softmax(x).astype(scores.dtype, copy=False))
     y = np.matmul(weights, values)
     return (join_heads(y) if packed else y), k, v, (raw, capped, scores, weights)[qk_matmul_output_mode]
 
@@ -100,14 +104,6 @@ def attention_bias(scores, mask, past, lengths, is_causal, left, right):
     missing = [(0, 0)] * (mask.ndim - 1) + [(0, keys - mask.shape[-1])]
     mask = np.pad(mask, missing, constant_values=False if boolean else -np.inf)
     return np.where(mask, bias, -np.inf).astype(scores.dtype, copy=False) if boolean else bias + mask
-
-
-def _softmax(scores, bias, precision):
-    nothing = np.all(np.isneginf(bias), axis=-1, keepdims=True)
-    x = np.where(nothing, 0, scores)
-    if precision:
-        x = x.astype(dtype_of(precision), copy=False)
-    return np.where(nothing, 0, Softmax(x).astype(scores.dtype, copy=False))
 
 
 @in_float32

@@ -46,9 +46,27 @@ def converted(x, dtype, *, round_mode="up", saturate=True):
     if x.dtype == dtype:
         return x
     if dtype == STRING or dtype.kind in "UT":
-        return _to_strings(x)
+        if is_float(x.dtype):
+            x = x.astype(np.float32) if x.dtype.itemsize < 4 and x.dtype != np.float16 else x
+            special = {"nan": "NaN", "inf": "INF", "-inf": "-INF"}
+            words = [special.get(word, word) for word in (str(v) for v in x.reshape(-1))]
+        else:
+            words = [str(v) for v in x.reshape(-1).tolist()]
+        y = np.empty(len(words), dtype=object)
+        y[:] = words
+        return y.reshape(x.shape)
     if x.dtype.kind in "OUT":
-        return _from_strings(x, dtype)
+        words = [v.decode() if isinstance(v, bytes) else str(v) for v in x.reshape(-1).tolist()]
+        try:
+            if np.issubdtype(dtype, np.integer):
+                numbers = np.array([int(w) if w.lstrip("+-").isdigit() else int(float(w)) for w in words], dtype=dtype)
+            else:
+                numbers = np.array([float(w) for w in words], dtype=np.float64).astype(dtype)
+        except ValueError as error:
+            raise Unsupported(
+                f"Cast of a string to {dtype}: {error}", "numbers such as '3.14', '1e-5', 'INF' or 'NaN'"
+            ) from None
+        return numbers.reshape(x.shape)
     if dtype.type is ml_dtypes.float8_e8m0fnu:
         return _to_powers_of_two(x.astype(np.float64), round_mode, saturate)
     if dtype.type in _FLOAT8 and saturate:
@@ -72,32 +90,6 @@ def _in_float32(x):
     exact, bits = x.astype(np.longdouble), y.view(np.uint32)
     towards_zero = np.where(np.absolute(y) > np.absolute(exact), bits - np.uint32(1), bits)
     return np.where((y == exact) | np.isnan(y), bits, towards_zero | np.uint32(1)).view(np.float32)
-
-
-def _to_strings(x):
-    if is_float(x.dtype):
-        x = x.astype(np.float32) if x.dtype.itemsize < 4 and x.dtype != np.float16 else x
-        special = {"nan": "NaN", "inf": "INF", "-inf": "-INF"}
-        words = [special.get(word, word) for word in (str(v) for v in x.reshape(-1))]
-    else:
-        words = [str(v) for v in x.reshape(-1).tolist()]
-    y = np.empty(len(words), dtype=object)
-    y[:] = words
-    return y.reshape(x.shape)
-
-
-def _from_strings(x, dtype):
-    words = [v.decode() if isinstance(v, bytes) else str(v) for v in x.reshape(-1).tolist()]
-    try:
-        if np.issubdtype(dtype, np.integer):
-            numbers = np.array([int(w) if w.lstrip("+-").isdigit() else int(float(w)) for w in words], dtype=dtype)
-        else:
-            numbers = np.array([float(w) for w in words], dtype=np.float64).astype(dtype)
-    except ValueError as error:
-        raise Unsupported(
-            f"Cast of a string to {dtype}: {error}", "numbers such as '3.14', '1e-5', 'INF' or 'NaN'"
-        ) from None
-    return numbers.reshape(x.shape)
 
 
 def _to_powers_of_two(x, round_mode, saturate):

@@ -185,7 +185,10 @@ def Resize(
             taps, weights = weighted(
                 axis, position, mode, a=cubic_coeff_a, antialias=bool(antialias), exclude_outside=bool(exclude_outside)
             )
-            y = _weighted_sum(y, axis.index, taps, weights)
+            # ``y[i] = Σ_k weights[i, k] * x[taps[i, k]]`` along an axis
+            shape = (-1,) + (1,) * (y.ndim - 1 - axis.index)
+            terms = (np.reshape(w, shape) * np.take(y, t, axis.index) for t, w in zip(taps.T, weights.T, strict=True))
+            y = sum(terms, next(terms))
         beyond = (plain < 0) | (plain > axis.length - 1)
         outside.append(np.reshape(beyond, (-1,) + (1,) * (x.ndim - 1 - axis.index)))
     y = _as_dtype(y, x.dtype)
@@ -193,13 +196,6 @@ def Resize(
         for beyond in outside:
             y = np.where(beyond, np.full_like(y, extrapolation_value, shape=()), y)
     return y
-
-
-def _weighted_sum(x, axis, taps, weights):
-    """``y[i] = Σ_k weights[i, k] * x[taps[i, k]]`` along an axis."""
-    shape = (-1,) + (1,) * (x.ndim - 1 - axis)
-    terms = (np.reshape(w, shape) * np.take(x, t, axis) for t, w in zip(taps.T, weights.T, strict=True))
-    return sum(terms, next(terms))
 
 
 def _as_dtype(y, dtype):
@@ -392,7 +388,9 @@ def NonMaxSuppression(
     """
     limit = 0 if max_output_boxes_per_class is None else integer(max_output_boxes_per_class)
     most_overlap = 0.0 if iou_threshold is None else np.reshape(iou_threshold, ())
-    low, high = _corners(boxes, center_point_box)
+    # the lower and the upper corner of each box
+    a, b = boxes[..., :2], boxes[..., 2:]
+    low, high = (a - b / 2, a + b / 2) if center_point_box else (np.minimum(a, b), np.maximum(a, b))
     chosen = []
     for image, label in np.ndindex(scores.shape[:2]):
         score = scores[image, label]
@@ -410,12 +408,6 @@ def NonMaxSuppression(
                 selected.append(box)
         chosen += [(image, label, box) for box in selected]
     return np.reshape(ints64(chosen), (-1, 3))
-
-
-def _corners(boxes, center_point_box):
-    """The lower and the upper corner of each box."""
-    a, b = boxes[..., :2], boxes[..., 2:]
-    return (a - b / 2, a + b / 2) if center_point_box else (np.minimum(a, b), np.maximum(a, b))
 
 
 def _overlap(low, high, other_low, other_high):

@@ -87,7 +87,13 @@ def TfIdfVectorizer(
     pool = pool_int64s if pool_strings is None else pool_strings
     if pool is None:
         raise InvalidInput("TfIdfVectorizer without a pool", "pool_int64s or pool_strings")
-    grams = _pool_grams(pool, ngram_counts)
+    # the n-grams of a pool: those of length ``n + 1`` lie from ``starts[n]`` on
+    ends = [*ngram_counts[1:], len(pool)]
+    grams = [
+        tuple(pool[i : i + n])
+        for n, (start, end) in enumerate(zip(ngram_counts, ends, strict=True), start=1)
+        for i in range(start, end, n)
+    ]
     rows = [x] if x.ndim < 2 else list(x)
     y = np.zeros((len(rows), max(ngram_indexes) + 1), np.float32)
     for row, out in zip(rows, y, strict=True):
@@ -96,16 +102,6 @@ def TfIdfVectorizer(
             count = counts[gram] if mode != "IDF" else min(counts[gram], 1)
             out[column] += count if mode == "TF" or weights is None else count * weights[i]
     return y[0] if x.ndim < 2 else y
-
-
-def _pool_grams(pool, starts):
-    """The n-grams of a pool: those of length ``n + 1`` lie from ``starts[n]`` on."""
-    ends = [*starts[1:], len(pool)]
-    return [
-        tuple(pool[i : i + n])
-        for n, (start, end) in enumerate(zip(starts, ends, strict=True), start=1)
-        for i in range(start, end, n)
-    ]
 
 
 def _gram_counts(items, shortest, longest, max_skip):

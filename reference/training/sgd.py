@@ -154,7 +154,11 @@ class AcceleGrad(Optimizer):
             weights = state["weights"] + alpha
             z = {n: z - xp.cast(alpha * eta, z) * gradients[n] for n, z in state["z"].items()}
             if self.project:
-                z = self._projected(z, state["start"], xp)
+                start = state["start"]
+                away = {n: x - start[n] for n, x in z.items()}
+                distance = xp.cast(norm(away.values(), xp), float)
+                factor = xp.minimum(self.diameter / 2 / xp.maximum(distance, 1e-300), 1.0)
+                z = {n: start[n] + xp.cast(factor, x) * x for n, x in away.items()}
             y = {n: xp.array(x - xp.cast(eta, x) * gradients[n]) for n, x in state["at"].items()}
             tau, share = 1 / following, alpha / weights
             after = {
@@ -167,12 +171,6 @@ class AcceleGrad(Optimizer):
                 "weights": xp.array(weights),
             }
         return y, after
-
-    def _projected(self, z, start, xp):
-        away = {n: x - start[n] for n, x in z.items()}
-        distance = xp.cast(norm(away.values(), xp), float)
-        factor = xp.minimum(self.diameter / 2 / xp.maximum(distance, 1e-300), 1.0)
-        return {n: start[n] + xp.cast(factor, x) * x for n, x in away.items()}
 
 
 def weight(t, xp):

@@ -294,7 +294,7 @@ class Analysis:
         kinds = _declared_types(node) if node.domain == KERNEL_DOMAIN else infer(node, inputs, self.opsets)
         has_kernel = kernel_of(node) is not None  # computes for itself what would be known otherwise
         source = None if has_kernel else alias(node, inputs, attribute_values, kinds[0][1])
-        if source is not None and not any(_is_used(v) for v in node.outputs[1:]):
+        if source is not None and not any(bool(v.uses()) or v.is_graph_output() for v in node.outputs[1:]):
             self.bind(node.outputs[0], source)
             return None
         outputs = [
@@ -391,10 +391,6 @@ def _declared_types(node: ir.Node) -> list[Inferred]:
 def _settle(fact: Fact, array: np.ndarray) -> None:
     fact.dtype, fact.shape, fact.constant, fact.stored = array.dtype, array.shape, array, array
     fact._proto = None
-
-
-def _is_used(value: ir.Value) -> bool:
-    return bool(value.uses()) or value.is_graph_output()
 
 
 def _readable(value: Any) -> Any:

@@ -407,7 +407,19 @@ def partial(node: ir.Node, inputs: Sequence[Fact | None], attributes: Mapping[st
     if node.op_type in _MOVERS:
         count = _MOVERS[node.op_type]
         moved = len(inputs) if count is None else count
-        return _move(node, inputs, views, attributes, moved)
+        function = reference(node)
+        settings = [None if f is None else f.constant for f in inputs[moved:]]
+        if function is None or None in views[:moved]:
+            return None
+        if any(f is not None and s is None for f, s in zip(inputs[moved:], settings, strict=True)):
+            return None
+        data = [v for v in views[:moved] if v is not None]
+        try:
+            values = function(*(v.values.astype(np.int64) for v in data), *settings, **attributes)
+            mask = function(*(v.known.astype(np.int64) for v in data), *settings, **attributes)
+        except Exception:
+            return None  # an index outside the shape, for one: it fails in the run, with the adapter's own message
+        return Partial(np.asarray(values), np.asarray(mask).astype(bool))
     if node.op_type in _ARITHMETIC and None not in views:
         return _calculate(node, [v for v in views if v is not None])
     return None
@@ -419,24 +431,6 @@ def _view(fact: Fact | None) -> Partial | None:
     if fact.constant is not None and fact.constant.dtype.kind in "iu" and fact.constant.size <= DATA_LIMIT:
         return Partial(fact.constant, np.ones(fact.constant.shape, bool))
     return fact.partial
-
-
-def _move(
-    node: ir.Node, inputs: Sequence[Fact | None], views: list[Partial | None], attributes: Mapping[str, Any], count: int
-) -> Partial | None:
-    function = reference(node)
-    settings = [None if f is None else f.constant for f in inputs[count:]]
-    if function is None or None in views[:count]:
-        return None
-    if any(f is not None and s is None for f, s in zip(inputs[count:], settings, strict=True)):
-        return None
-    data = [v for v in views[:count] if v is not None]
-    try:
-        values = function(*(v.values.astype(np.int64) for v in data), *settings, **attributes)
-        mask = function(*(v.known.astype(np.int64) for v in data), *settings, **attributes)
-    except Exception:
-        return None  # an index outside the shape, for one: it fails in the run, with the adapter's own message
-    return Partial(np.asarray(values), np.asarray(mask).astype(bool))
 
 
 @functools.cache

@@ -108,7 +108,12 @@ class OnnxRuntimeAdapter(Adapter[Value]):
             options: What else is asked of the session; this adapter's own options are set here.
         """
         proto = network.to_proto()
-        _make_inputs(proto, tuple(network.parameters) if mode == "train" else ())
+        # declare initializers as inputs too: only those can be fed
+        names = tuple(network.parameters) if mode == "train" else ()
+        declared = {v.name for v in proto.graph.input}
+        for tensor in proto.graph.initializer:
+            if tensor.name in names and tensor.name not in declared:
+                proto.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
         _trim(proto.graph)
         try:
             return self._session(proto, options)
@@ -169,14 +174,6 @@ def _with_kernels(network: Network) -> Network:
 
 def _provider_names(providers: _Providers) -> list[str]:
     return [p if isinstance(p, str) else p[0] for p in providers]
-
-
-def _make_inputs(proto: onnx.ModelProto, names: Sequence[str]) -> None:
-    """Declare initializers as inputs too: only those can be fed."""
-    declared = {v.name for v in proto.graph.input}
-    for tensor in proto.graph.initializer:
-        if tensor.name in names and tensor.name not in declared:
-            proto.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
 
 
 def _trim(graph: onnx.GraphProto) -> None:

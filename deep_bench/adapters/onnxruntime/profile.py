@@ -60,7 +60,13 @@ def fused_nodes(network: Network, optimised: onnx.GraphProto) -> list[FusedNode]
     """
     producers = {str(v.name): str(node.name) for node in network.nodes for v in node.outputs if v.name}
     sources = {str(node.name): _sources(node) for node in network.nodes}
-    folded = _constant(network, producers, sources)
+    # the nodes that depend on constants only, and are folded wherever that is allowed
+    folded: set[str] = set()
+    for node in network.nodes:
+        name = str(node.name)
+        checks = (producers.get(v) in folded or (v not in producers and v in network.initializers) for v in sources[name])
+        if all(checks) and not node.op_type.startswith("Random"):
+            folded.add(name)
     targets = [_targets(node, producers, sources) for node in optimised.node]
     at_hand = {target for group in targets for target in group}
     at_hand |= {producers[name] for node in optimised.node for name in node.input if name in producers}
@@ -76,17 +82,6 @@ def fused_nodes(network: Network, optimised: onnx.GraphProto) -> list[FusedNode]
         FusedNode(tuple(sorted(names, key=order.__getitem__)), _operator(node))
         for node, names in zip(optimised.node, led_to, strict=True)
     ]
-
-
-def _constant(network: Network, producers: Mapping[str, str], sources: Mapping[str, Sequence[str]]) -> set[str]:
-    """The nodes that depend on constants only, and are folded wherever that is allowed."""
-    constants: set[str] = set()
-    for node in network.nodes:
-        name = str(node.name)
-        checks = (producers.get(v) in constants or (v not in producers and v in network.initializers) for v in sources[name])
-        if all(checks) and not node.op_type.startswith("Random"):
-            constants.add(name)
-    return constants
 
 
 def _sources(node: ir.Node) -> list[str]:

@@ -69,7 +69,16 @@ class TensorFlowAdapter(Adapter[Any]):
             raise InvalidArgument(f"dtype={dtype!r}", f"one of {', '.join(_PRECISIONS)}")
         thread_count(threads)
         if threads is not None:
-            _set_threads(threads)
+            # set threads
+            try:
+                tf.config.threading.set_intra_op_parallelism_threads(threads)
+                tf.config.threading.set_inter_op_parallelism_threads(threads)
+            except RuntimeError as error:
+                raise InvalidArgument(
+                    f"threads={threads} after TensorFlow has started in this process",
+                    "the number before anything is computed",
+                    "use a process of its own for each number of threads",
+                ) from error
         self._place = _place(device)
         self._jit, self._eager, self._dtype = (
             jit == "xla",
@@ -208,18 +217,6 @@ def _place(device: str) -> str:
             f"TensorFlow sees {len(available)} devices of kind {kind!r} here", f"device {device!r}", "device='cpu'"
         )
     return f"{kind.upper()}:{int(number or 0)}"
-
-
-def _set_threads(threads: int) -> None:
-    try:
-        tf.config.threading.set_intra_op_parallelism_threads(threads)
-        tf.config.threading.set_inter_op_parallelism_threads(threads)
-    except RuntimeError as error:
-        raise InvalidArgument(
-            f"threads={threads} after TensorFlow has started in this process",
-            "the number before anything is computed",
-            "use a process of its own for each number of threads",
-        ) from error
 
 
 def _threads_of_environment() -> int:

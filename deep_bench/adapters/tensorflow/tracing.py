@@ -83,7 +83,12 @@ class Traced:
         call = self.concrete.inference_fn.call_flat
         flat = (*flattened(arguments), *self.concrete.captured_inputs)
         if self.jit and not self.compiled:
-            _compile(call, flat)
+            # XLA compiles at the first call, and may refuse only then
+            try:
+                call(*flat)
+            except tf.errors.OpError as error:
+                reason = str(error).splitlines()[0]
+                raise Unsupported(f"XLA cannot compile this network: {reason}", advice="leave out jit='xla'") from error
             self.compiled = True
         if self.plain:
             return lambda: as_raised(call, *flat)
@@ -155,12 +160,3 @@ def signature(spec: TensorSpec) -> tf.TensorSpec:
     except TypeError as error:
         raise Unsupported(f"input {spec.name!r} is {spec.dtype}", "an element type that TensorFlow has") from error
     return tf.TensorSpec([d if isinstance(d, int) else None for d in spec.shape], dtype)
-
-
-def _compile(call: Callable[..., Any], flat: Sequence[Any]) -> None:
-    """XLA compiles at the first call, and may refuse only then."""
-    try:
-        call(*flat)
-    except tf.errors.OpError as error:
-        reason = str(error).splitlines()[0]
-        raise Unsupported(f"XLA cannot compile this network: {reason}", advice="leave out jit='xla'") from error

@@ -106,7 +106,16 @@ class WrappedModel(Executor[Any]):
         self._signatures = [signature(spec) for spec in self.inputs]
         self._traced = None if eager else self._trace(self._outputs)  # this also finds the outputs' names
         if eager:
-            self._try()
+            # call the model once, to learn what it returns; its weights, statistics and random states are as before
+            zeros = [tf.zeros([1 if d is None else d for d in s.shape], s.dtype) for s in self._signatures]
+            if not self.model.built:
+                self._call(*zeros, training=False)  # this makes the variables, and changes none
+            saved = [(variable, variable.numpy()) for variable in self.model.variables]
+            try:
+                self._outputs(zeros)
+            finally:
+                for variable, contents in saved:
+                    variable.assign(contents)
         self.parameters = self._weights = ModelParameters(model.trainable_variables)
         self._derived: dict[tuple[str, tuple[str, ...]], Traced] = {}
 
@@ -148,18 +157,6 @@ class WrappedModel(Executor[Any]):
             for name, gradient in gradients.items():
                 on_ready(name, gradient)
         return outputs, gradients
-
-    def _try(self) -> None:
-        """Call the model once, to learn what it returns; its weights, statistics and random states are as before."""
-        zeros = [tf.zeros([1 if d is None else d for d in s.shape], s.dtype) for s in self._signatures]
-        if not self.model.built:
-            self._call(*zeros, training=False)  # this makes the variables, and changes none
-        saved = [(variable, variable.numpy()) for variable in self.model.variables]
-        try:
-            self._outputs(zeros)
-        finally:
-            for variable, contents in saved:
-                variable.assign(contents)
 
     def _trace(self, function: Callable[[list[Any]], list[Any]]) -> Traced:
         try:

@@ -68,7 +68,12 @@ class TorchAdapter(Adapter[torch.Tensor]):
         thread_count(threads)
         if threads is not None:
             torch.set_num_threads(threads)
-        _compute_exactly()
+        # keep float32 products in float32, and sums of 16-bit products in float32
+        torch.set_float32_matmul_precision("highest")
+        torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+        torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
 
     def prepare(self, network: Network, *, mode: Mode = "inference", outputs: Sequence[str] | None = None) -> TorchExecutor:
         """See `Adapter.prepare`.
@@ -202,12 +207,3 @@ def _backend(name: str | None) -> str | None:
 
 def _device_name(device: torch.device) -> str:
     return "cpu" if device.type == "cpu" else f"{device}: {torch.cuda.get_device_name(device)}"
-
-
-def _compute_exactly() -> None:
-    """Keep float32 products in float32, and sums of 16-bit products in float32."""
-    torch.set_float32_matmul_precision("highest")
-    torch.backends.cudnn.allow_tf32 = False
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
-    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False

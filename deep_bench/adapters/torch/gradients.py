@@ -81,7 +81,10 @@ class Autograd:
         if not all([leaf.requires_grad for _, leaf in leaves]):  # noqa: C419 (a list is faster than a generator)
             raise _frozen(leaves)
         for name, index in request.inputs:
-            fed[index] = _variable(name, fed[index])
+            argument = fed[index]
+            if not isinstance(argument, torch.Tensor):
+                raise Unsupported(f"input {name!r} is of {argument.dtype}: torch has no tensors of it, and no gradients")
+            fed[index] = argument.detach().requires_grad_()
             leaves.append((name, fed[index]))
         with torch.enable_grad():
             outputs = run(*fed)
@@ -129,12 +132,6 @@ def _detached(argument: Any) -> Any:
     if isinstance(argument, torch.Tensor):
         return argument.detach() if argument.requires_grad else argument
     return map_native(_detached, argument) if isinstance(argument, list | tuple) else argument
-
-
-def _variable(name: str, argument: Any) -> torch.Tensor:
-    if not isinstance(argument, torch.Tensor):
-        raise Unsupported(f"input {name!r} is of {argument.dtype}: torch has no tensors of it, and no gradients")
-    return argument.detach().requires_grad_()
 
 
 def _cut(value: Any) -> Any:

@@ -273,7 +273,7 @@ class _ForwardSource:
         """Index of a step to the values that nothing uses after it."""
         last_steps: dict[str, int] = {}
         for index, step in enumerate(self.plan.steps):
-            for name in _uses(step):
+            for name in [slot.name for slot in step.site.inputs if slot is not None] + list(step.captures):
                 last_steps[name] = index
         self._used = {*last_steps, *self.plan.outputs}
         by_step: dict[int, list[str]] = {}
@@ -318,10 +318,6 @@ class _ForwardSource:
             return self.module.where(name, on_cpu=anywhere)
         move = not anywhere and name in self.module.placement.hosted
         return f"{self.local[name]}.to(device)" if move else self.local[name]
-
-
-def _uses(step: Step) -> list[str]:
-    return [slot.name for slot in step.site.inputs if slot is not None] + list(step.captures)
 
 
 def _comment(step: Step) -> str:

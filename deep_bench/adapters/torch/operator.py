@@ -23,7 +23,13 @@ def parts(function: Callable[..., Any], device: str | Device[Any] | None) -> Par
         InvalidArgument: The device is another framework's, or a module is on another one.
     """
     place = _device(device, _home(function))
-    _check_home(function, place.target)
+    # check home
+    home = torch.device(_home(function))
+    held = isinstance(function, nn.Module) and any(True for _ in (*function.parameters(), *function.buffers()))
+    if held and (home.type, home.index or 0) != (place.target.type, place.target.index or 0):
+        raise InvalidArgument(
+            f"a module on {home} for the device {place.target}", "the same", f"move it: module.to({str(place.target)!r})"
+        )
     compiled = torch.compile(function, backend=place.backend) if place.backend is not None else function
     forward = (
         with_signature(_without_autograd(compiled), _signature_holder(function)) if isinstance(function, nn.Module) else None
@@ -124,15 +130,6 @@ def _home(function: Any) -> str:
     """Where a module is; the CPU for a function."""
     held = [*function.parameters(), *function.buffers()] if isinstance(function, nn.Module) else []
     return str(held[0].device) if held else "cpu"
-
-
-def _check_home(function: Any, target: torch.device) -> None:
-    home = torch.device(_home(function))
-    held = isinstance(function, nn.Module) and any(True for _ in (*function.parameters(), *function.buffers()))
-    if held and (home.type, home.index or 0) != (target.type, target.index or 0):
-        raise InvalidArgument(
-            f"a module on {home} for the device {target}", "the same", f"move it: module.to({str(target)!r})"
-        )
 
 
 def _variable(x: torch.Tensor) -> torch.Tensor:

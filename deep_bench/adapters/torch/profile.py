@@ -164,7 +164,7 @@ def profile(
         timings["plain"],
         absent={name: _NOT_TIMED for name in names if name not in covered},
         allocated_bytes=_allocated_bytes(plain, target),
-        kernels=_kernels_of(executor, plain, target),
+        kernels=kernels_by_node(executor.module, plain) if target.type == "cuda" else {},
     )
 
 
@@ -288,9 +288,3 @@ def _allocated_bytes(plain: Callable[[], Any], target: torch.device) -> int | No
     plain()
     torch.cuda.synchronize(target)
     return torch.cuda.max_memory_allocated(target)
-
-
-def _kernels_of(
-    executor: TorchExecutor, plain: Callable[[], Any], target: torch.device
-) -> Mapping[str, Mapping[str, float]]:
-    return kernels_by_node(executor.module, plain) if target.type == "cuda" else {}

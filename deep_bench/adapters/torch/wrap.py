@@ -85,11 +85,7 @@ def without_trace(module: nn.Module, target: torch.device) -> Iterator[None]:
             yield
         finally:
             for buffers, name, buffer, contents in held:
-                buffers[name] = _restored(buffer, contents)
-
-
-def _restored(buffer: torch.Tensor, contents: torch.Tensor) -> Any:
-    return buffer.copy_(contents) if not torch.equal(buffer, contents) else buffer
+                buffers[name] = buffer.copy_(contents) if not torch.equal(buffer, contents) else buffer
 
 
 Example = Sequence[Any] | Mapping[str, Any] | torch.Tensor | np.ndarray

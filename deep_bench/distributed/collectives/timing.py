@@ -314,7 +314,18 @@ class OperationTrial:
     def check(self, seed: int) -> None:
         """Make the operation on fresh data, and note what is wrong on any rank, or that it was refused."""
         if not self.kind.sized:
-            self._check_barrier()
+            # each rank in turn comes late; nobody may have left before it came, on the common clock
+            for late in range(self.comm.size):
+                before = partial(_spin, _LATE_NS) if self.comm.rank == late else None
+                self.comm.barrier()
+                block = gathered(sampled(self._problem.call, before, samples=1), self.together.comm)
+                if block is None:
+                    continue
+                clocks = common_origin(self.clocks.models())
+                begin = np.array([c.on_rank_0(row)[0] for c, row in zip(clocks, block.begin, strict=True)])
+                early = begin.max() - (begin + block.ns[:, 0]).min() - max(c.skew for c in clocks)
+                if early > 0:
+                    self.wrong.append(f"a rank left {early / 1e3:.3g} µs before rank {late} came")
             return
         wrong, failure = 0, None
         try:
@@ -330,20 +341,6 @@ class OperationTrial:
         wrong_counts = {rank: count for rank, count in enumerate(counts or []) if count}
         if wrong_counts:
             self.wrong.append(f"{sum(wrong_counts.values())} wrong elements, on ranks {', '.join(map(str, wrong_counts))}")
-
-    def _check_barrier(self) -> None:
-        """Each rank in turn comes late; nobody may have left before it came, on the common clock."""
-        for late in range(self.comm.size):
-            before = partial(_spin, _LATE_NS) if self.comm.rank == late else None
-            self.comm.barrier()
-            block = gathered(sampled(self._problem.call, before, samples=1), self.together.comm)
-            if block is None:
-                continue
-            clocks = common_origin(self.clocks.models())
-            begin = np.array([c.on_rank_0(row)[0] for c, row in zip(clocks, block.begin, strict=True)])
-            early = begin.max() - (begin + block.ns[:, 0]).min() - max(c.skew for c in clocks)
-            if early > 0:
-                self.wrong.append(f"a rank left {early / 1e3:.3g} µs before rank {late} came")
 
     def warm(self, most_ns: int) -> None:
         """Repeat it until the times are steady, and find out how many repetitions make a block."""

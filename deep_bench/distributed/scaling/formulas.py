@@ -274,7 +274,16 @@ def cost(call: TracedCall, rules: Rules) -> CallCost:
     """
     m = rules.machine
     if call.operation in MESSAGES:
-        return _messages(call, m)
+        # messages one after the other, or at once; what comes is added up once
+        n, out, come = call.size, len(call.to), len(call.sources)
+        if call.operation == "exchange":
+            return CallCost(call, posted_exchange(max(out, come), n, m) + come * m.combining(n), "posted")
+        count = out + come
+        if count == 0:
+            return CallCost(call, 0.0, "one after the other")
+        adding = m.combining(n) if come else 0.0
+        between = max(m.overhead(n) + adding, m.gap(n)) if come else send_gap(m, n)
+        return CallCost(call, m.message(n) + adding + (count - 1) * between, "one after the other")
     ranks = len(call.group)
     if ranks < 2:
         return CallCost(call, 0.0, "alone")
@@ -285,19 +294,6 @@ def cost(call: TracedCall, rules: Rules) -> CallCost:
     if chosen is None:
         raise InvalidArgument(f"{requested} of {name} among {ranks} ranks", "a power of two", "leave the algorithm out")
     return CallCost(call, chosen.seconds, chosen.algorithm)
-
-
-def _messages(call: TracedCall, m: Costs) -> CallCost:
-    """Messages one after the other, or at once; what comes is added up once."""
-    n, out, come = call.size, len(call.to), len(call.sources)
-    if call.operation == "exchange":
-        return CallCost(call, posted_exchange(max(out, come), n, m) + come * m.combining(n), "posted")
-    count = out + come
-    if count == 0:
-        return CallCost(call, 0.0, "one after the other")
-    adding = m.combining(n) if come else 0.0
-    between = max(m.overhead(n) + adding, m.gap(n)) if come else send_gap(m, n)
-    return CallCost(call, m.message(n) + adding + (count - 1) * between, "one after the other")
 
 
 def step_costs(pattern: Pattern, ranks: int, number: int, rules: Rules) -> list[CallCost]:
@@ -368,21 +364,6 @@ def predicted(
     least, most = np.percentile(np.concatenate(steps), _MOST)
     slow = expected_slowest(gradients, ranks)
     sent_least, sent_most = pattern.volume(ranks)
-    return RanksPointRecord(
-        ranks=ranks, batch=times.batch, mean=mean, low=min(float(low), mean), high=max(float(high), mean),
-        least=min(float(least), mean), most=max(float(most), mean), computing=computing, communicating=mean - computing,
-        costs=_costs(kinds, slow), sent_least=sent_least, sent_most=sent_most, uneven=uneven, beyond=ranks > len(gradients),
-    )  # fmt: skip
-
-
-def _mean(apart: Seconds, gradients: Seconds, ranks: int, kinds: Sequence[Messages]) -> tuple[float, float]:
-    """The mean step over the kinds, and the computing in it."""
-    slow = expected_slowest(gradients, ranks)
-    computing = expected_slowest(apart, ranks) + slow
-    return computing + float(np.mean([kind.agreeing + float(kind.exposed(slow)) for kind in kinds])), computing
-
-
-def _costs(kinds: Sequence[Messages], slow: float) -> list[CostRecord]:
     records = []
     for number, kind in enumerate(kinds, 1):
         when = f"step {number} of {len(kinds)}: " if len(kinds) > 1 else ""
@@ -393,4 +374,15 @@ def _costs(kinds: Sequence[Messages], slow: float) -> list[CostRecord]:
             description = f"{when}{cost.call.operation} of {cost.call.size} bytes"
             share = hidden * cost.seconds / total if total and cost.call.phase is not CallPhase.AGREEING else 0.0
             records.append(CostRecord(what=description, algorithm=cost.algorithm, seconds=cost.seconds, hidden=share))
-    return records
+    return RanksPointRecord(
+        ranks=ranks, batch=times.batch, mean=mean, low=min(float(low), mean), high=max(float(high), mean),
+        least=min(float(least), mean), most=max(float(most), mean), computing=computing, communicating=mean - computing,
+        costs=records, sent_least=sent_least, sent_most=sent_most, uneven=uneven, beyond=ranks > len(gradients),
+    )  # fmt: skip
+
+
+def _mean(apart: Seconds, gradients: Seconds, ranks: int, kinds: Sequence[Messages]) -> tuple[float, float]:
+    """The mean step over the kinds, and the computing in it."""
+    slow = expected_slowest(gradients, ranks)
+    computing = expected_slowest(apart, ranks) + slow
+    return computing + float(np.mean([kind.agreeing + float(kind.exposed(slow)) for kind in kinds])), computing

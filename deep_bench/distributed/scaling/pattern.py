@@ -294,7 +294,13 @@ def generalised(traces: Sequence[RunTrace]) -> Pattern:
     role = _roles(traces, period)
     count = 1 + max(role[1](rank) for trace in traces for rank in range(trace.ranks))
     steps = tuple(tuple(_slots(traces, period, kind, role, number) for number in range(count)) for kind in range(period))
-    return Pattern(steps, role, tuple(trace.ranks for trace in traces), uneven=_uneven(traces))
+    ratios = {}
+    for trace in traces:
+        calls = [call for steps in trace.steps for step in steps for call in step if call.share]
+        ratio = max((call.share * len(call.group) / call.size for call in calls), default=1.0)
+        if ratio > 1.01:
+            ratios[trace.ranks] = ratio
+    return Pattern(steps, role, tuple(trace.ranks for trace in traces), uneven=ratios)
 
 
 def check_pattern(pattern: Pattern, trace: RunTrace) -> None:
@@ -439,16 +445,6 @@ def _peers_form(rows: Sequence[tuple[int, int, int, TracedCall]], part: str) -> 
         f"ranks of no known form: in {call.operation}, rank {rank} of {p} in step {step} with {list(getattr(call, part))}",
         f"one of: {'; '.join(forms)}",
     )
-
-
-def _uneven(traces: Sequence[RunTrace]) -> dict[int, float]:
-    ratios = {}
-    for trace in traces:
-        calls = [call for steps in trace.steps for step in steps for call in step if call.share]
-        ratio = max((call.share * len(call.group) / call.size for call in calls), default=1.0)
-        if ratio > 1.01:
-            ratios[trace.ranks] = ratio
-    return ratios
 
 
 FIRST = (2, 3, 4)

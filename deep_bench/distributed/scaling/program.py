@@ -310,19 +310,16 @@ class Program:
         if call.root is not None:  # algorithms have their root first
             at = members.index(call.root)
             members = members[at:] + members[:at]
-        algorithm = SCHEDULES[name][self._algorithm(call)]
+        key = (call.operation, call.size, len(call.group))
+        if key not in self._chosen:
+            self._chosen[key] = cost(call, self.rules).algorithm
+        algorithm = SCHEDULES[name][self._chosen[key]]
         for step in algorithm(len(members), members.index(rank), size):
             yield Round(
                 tuple((members[to], n) for to, n in step.sends),
                 tuple((members[source], n) for source, n in step.receives),
                 step.added,
             )
-
-    def _algorithm(self, call: TracedCall) -> str:
-        key = (call.operation, call.size, len(call.group))
-        if key not in self._chosen:
-            self._chosen[key] = cost(call, self.rules).algorithm
-        return self._chosen[key]
 
 
 def _as_rounds(call: TracedCall) -> Iterator[Round]:

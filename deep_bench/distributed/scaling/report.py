@@ -218,7 +218,18 @@ def as_text(record: ScalingRecord, width: int | None = None) -> str:
     out = io.StringIO()
     console = Console(file=out, width=width or columns(), highlight=False, color_system=None)
     print_table(console, _figure_table(step_rows(record)))
-    print_table(console, _call_table(record), keys=2)
+    # the calls of the fewest and the most ranks
+    table = Table(title="predicted cost of each call in a step, by closed LogGP formulas")
+    table.add_column("ranks", justify="right")
+    for name in ("call", "algorithm"):
+        table.add_column(name)
+    for name in ("time", "of it hidden by gradients"):
+        table.add_column(name, justify="right")
+    for point in dict.fromkeys((0, len(record.points) - 1)):
+        entry = record.points[point]
+        for cost in entry.costs[:_KINDS]:
+            table.add_row(str(entry.ranks), cost.what, cost.algorithm, duration(cost.seconds), duration(cost.hidden))
+    print_table(console, table, keys=2)
     if record.measured:
         print_table(console, _figure_table(measured_rows(record)))
         print_table(console, _message_table(record), keys=2)
@@ -238,21 +249,6 @@ def _figure_table(rows: FigureRows) -> Table:
         table.add_column(name, justify="right")
     for row in rows.cells:
         table.add_row(*row)
-    return table
-
-
-def _call_table(record: ScalingRecord) -> Table:
-    """The calls of the fewest and the most ranks."""
-    table = Table(title="predicted cost of each call in a step, by closed LogGP formulas")
-    table.add_column("ranks", justify="right")
-    for name in ("call", "algorithm"):
-        table.add_column(name)
-    for name in ("time", "of it hidden by gradients"):
-        table.add_column(name, justify="right")
-    for point in dict.fromkeys((0, len(record.points) - 1)):
-        entry = record.points[point]
-        for cost in entry.costs[:_KINDS]:
-            table.add_row(str(entry.ranks), cost.what, cost.algorithm, duration(cost.seconds), duration(cost.hidden))
     return table
 
 

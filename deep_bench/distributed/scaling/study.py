@@ -127,24 +127,20 @@ def runs_in(file: Path, on: str, scheme: TracedScheme) -> list[MeasuredRun]:
     runs = []
     for run in Runs.load(file).record.runs:
         ranks = [] if run.ranks is None else run.ranks.ranks
-        _check_run(file, run, on, scheme)
+        # whether a run is of what is predicted
+        kind, network = type(scheme.made).__name__, scheme.network
+        facts = [("computed by", run.label, on), ("of the network", run.network.name if run.network else network, network)]
+        if run.ranks is not None:
+            facts.append(("with the scheme", run.ranks.scheme.partition("(")[0], kind))
+        for description, was, expected in facts:
+            if was != expected:
+                raise InvalidArgument(f"{file}, {description} {was}", f"a record of what is predicted: {expected}")
         if ranks and all(len(rank.samples) > _WARM for rank in ranks):
             most = np.max([rank.samples for rank in ranks], axis=0)
             runs.append(MeasuredRun(file, run, len(ranks), Counter(most.tolist()).most_common(1)[0][0]))
     if not runs:
         raise InvalidArgument(f"{file}, which has no run of several ranks", "a record of deep-bench train --distributed …")
     return runs
-
-
-def _check_run(file: Path, run: RunRecord, on: str, scheme: TracedScheme) -> None:
-    """Whether a run is of what is predicted."""
-    kind, network = type(scheme.made).__name__, scheme.network
-    facts = [("computed by", run.label, on), ("of the network", run.network.name if run.network else network, network)]
-    if run.ranks is not None:
-        facts.append(("with the scheme", run.ranks.scheme.partition("(")[0], kind))
-    for description, was, expected in facts:
-        if was != expected:
-            raise InvalidArgument(f"{file}, {description} {was}", f"a record of what is predicted: {expected}")
 
 
 def steps_of(run: MeasuredRun) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -408,7 +408,12 @@ class LoadgenRun:
         self._watchdog.start()
         self._watchdog.watch(self._system)
         piloted = self._make_ready()
-        self._write_settings()
+        # write settings
+        (self._folder / USER_CONF).write_text(written(list(self._conf.lines), "as LoadGen reads it"), encoding="utf-8")
+        if self._settings.audit:
+            lines = [Line("*", "*", key, value) for key, value in AUDITS[self._settings.audit].items()]
+            text = written(lines, f"audit {self._settings.audit}")
+            (self._folder / AUDIT_CONF).write_text(text, encoding="utf-8")
         return {"pilot": piloted, "query_s": self._query_s}
 
     def run(self) -> dict[str, Any]:
@@ -458,13 +463,6 @@ class LoadgenRun:
         self._library.unload(first)
         self._ledger = test
         return estimate
-
-    def _write_settings(self) -> None:
-        (self._folder / USER_CONF).write_text(written(list(self._conf.lines), "as LoadGen reads it"), encoding="utf-8")
-        if self._settings.audit:
-            lines = [Line("*", "*", key, value) for key, value in AUDITS[self._settings.audit].items()]
-            text = written(lines, f"audit {self._settings.audit}")
-            (self._folder / AUDIT_CONF).write_text(text, encoding="utf-8")
 
     def _traced(self) -> bool:
         """Whether LoadGen writes what happened to each sample: unless it would be very much."""

@@ -388,7 +388,15 @@ class Settings:
         _among("scenario", self.scenario, list(SCENARIOS))
         _among("mode", self.mode, MODES)
         _among("check", self.check, ("off", "quick", "full"))
-        self._check_audit()
+        # check audit
+        if self.audit in REFUSED_KEYS:
+            raise InvalidArgument(
+                f"audit {self.audit}", "TEST01 or TEST04", f"no workload here has it: {REFUSED_KEYS[self.audit]}"
+            )
+        if self.audit is not None:
+            _among("audit", self.audit, list(AUDITS))
+            if self.mode != "performance":
+                raise InvalidArgument(f"audit {self.audit} in mode {self.mode}", "mode performance")
         self._check_numbers()
         if self.short and self.min_duration is not None:
             raise InvalidArgument("short and min_duration", "one of the two")
@@ -402,16 +410,6 @@ class Settings:
             raise InvalidArgument(f"max_delay in {self.scenario}", "Server: elsewhere samples come together")
         if self.scenario == "Server" and self.workers == 0:
             raise InvalidArgument("workers=0 in Server", "at least 1: LoadGen's thread issues while others answer")
-
-    def _check_audit(self) -> None:
-        if self.audit in REFUSED_KEYS:
-            raise InvalidArgument(
-                f"audit {self.audit}", "TEST01 or TEST04", f"no workload here has it: {REFUSED_KEYS[self.audit]}"
-            )
-        if self.audit is not None:
-            _among("audit", self.audit, list(AUDITS))
-            if self.mode != "performance":
-                raise InvalidArgument(f"audit {self.audit} in mode {self.mode}", "mode performance")
 
     def _check_numbers(self) -> None:
         positive = ("min_duration", "target_qps", "target_latency", "stall", "batch", "performance_samples")

@@ -131,7 +131,16 @@ class MlperfLog:
         self._began = self._epoch = False
         self._block: int | None = None
         self._last: EvaluationResult | None = None
-        self._present(submission, clear())
+        cleared = clear()
+        run = self._run
+        note: dict[str, Any] = {"note": submission.note} if submission.note else {}
+        run.event("submission_benchmark", submission.benchmark, **note)
+        run.event("submission_division", "open")
+        run.event("submission_org", submission.org)
+        run.event("submission_platform", submission.platform)
+        run.event("submission_status", submission.status)
+        run.event("cache_clear", cleared.done, how=cleared.how)
+        run.start("init_start")
 
     @property
     def path(self) -> Path:
@@ -162,17 +171,6 @@ class MlperfLog:
             self._stop_epoch(_place(data))
         elif moment is Moment.AFTER_RUN:
             self._end(data)
-
-    def _present(self, submission: Submission, cleared: Cleared) -> None:
-        run = self._run
-        note: dict[str, Any] = {"note": submission.note} if submission.note else {}
-        run.event("submission_benchmark", submission.benchmark, **note)
-        run.event("submission_division", "open")
-        run.event("submission_org", submission.org)
-        run.event("submission_platform", submission.platform)
-        run.event("submission_status", submission.status)
-        run.event("cache_clear", cleared.done, how=cleared.how)
-        run.start("init_start")
 
     def _start(self, data: Progress) -> None:
         try:

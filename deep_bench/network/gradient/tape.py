@@ -358,10 +358,7 @@ class Tape:
                 extra = list(range(len(x_dims) - len(like_dims)))
                 summed = x.sum(axes, keepdims=True) if axes else x
                 return summed.squeeze(*extra) if extra else summed
-        return self._sum_to_at_run(x, like)
-
-    def _sum_to_at_run(self, x: Symbol, like: Symbol) -> Symbol:
-        """The axes are found in the run: those along which ``like``, with ones before its shape, has one element."""
+        # the axes are found in the run: those along which ``like``, with ones before its shape, has one element
         missing = self.Size(x.shape) - self.Size(like.shape)
         shape = self.Concat(self.constant([1], np.int64).expand(missing.reshape([1])), like.shape, axis=0)
         axes = self.NonZero(shape.equals(1)).reshape([-1])

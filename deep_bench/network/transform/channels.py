@@ -44,7 +44,14 @@ def layout(
     draft = Draft(network, "layout", oldest=0)
     old = "NCHW" if to == "NHWC" else "NHWC"
     for name in chosen.inputs:
-        _permute_input(draft, draft.value(name), _permutation(chosen.rank[name], old), old)
+        # permute input
+        value = draft.value(name)
+        perm = _permutation(chosen.rank[name], old)
+        inner = ir.Value(name=draft.names.fresh(f"{value.name}.{old}"), type=value.type, shape=value.shape)
+        value.replace_all_uses_with(inner, replace_graph_outputs=True)
+        back = np.argsort(perm).tolist()
+        value.shape = _reordered(value.shape, back)
+        _transpose(draft, value, perm, inner)
     for name in chosen.outputs:
         _permute_output(draft, draft.value(name), _permutation(chosen.rank[name], to), old)
     return draft.finish()
@@ -125,14 +132,6 @@ def _transpose(draft: Draft, value: ir.Value, perm: Sequence[int], output: ir.Va
 
 def _reordered(shape: ir.Shape | None, perm: Sequence[int]) -> ir.Shape | None:
     return None if shape is None else ir.Shape([shape[i] for i in perm])
-
-
-def _permute_input(draft: Draft, value: ir.Value, perm: Sequence[int], old: str) -> None:
-    inner = ir.Value(name=draft.names.fresh(f"{value.name}.{old}"), type=value.type, shape=value.shape)
-    value.replace_all_uses_with(inner, replace_graph_outputs=True)
-    back = np.argsort(perm).tolist()
-    value.shape = _reordered(value.shape, back)
-    _transpose(draft, value, perm, inner)
 
 
 def _permute_output(draft: Draft, value: ir.Value, perm: Sequence[int], old: str) -> None:

@@ -96,11 +96,16 @@ def replace(network: NetworkLike, match: str | Callable[[ir.Node], bool], build:
     tape = draft.tape()
     places = 0
     for node in tuple(draft.graph):
-        hit = look(node) if _is_needed(node) else None
+        hit = look(node) if any(v.uses() or v.is_graph_output() for v in node.outputs) else None
         if hit is None:
             continue
         places += 1
-        replacement = build(tape, _match(tape, hit))
+        nodes = set(hit.nodes)
+        inner = [v for n in hit.nodes[1:] for v in n.outputs]
+        private = not any(v.is_graph_output() or any(use.node not in nodes for use in v.uses()) for v in inner)
+        inputs = tuple(None if v is None else Symbol(tape, v) for v in hit.node.inputs)
+        values = {k: None if v is None else Symbol(tape, v) for k, v in hit.values.items()}
+        replacement = build(tape, Match(hit.node, tuple(hit.nodes), inputs, private, values))
         if replacement is not None:
             _put(draft, tape, node, replacement if isinstance(replacement, tuple) else (replacement,))
     if required and not places:
@@ -110,19 +115,6 @@ def replace(network: NetworkLike, match: str | Callable[[ir.Node], bool], build:
             "look at network.nodes",
         )
     return draft.finish()
-
-
-def _is_needed(node: ir.Node) -> bool:
-    return any(v.uses() or v.is_graph_output() for v in node.outputs)
-
-
-def _match(tape: Tape, hit: PatternMatch) -> Match:
-    nodes = set(hit.nodes)
-    inner = [v for n in hit.nodes[1:] for v in n.outputs]
-    private = not any(v.is_graph_output() or any(use.node not in nodes for use in v.uses()) for v in inner)
-    inputs = tuple(None if v is None else Symbol(tape, v) for v in hit.node.inputs)
-    values = {k: None if v is None else Symbol(tape, v) for k, v in hit.values.items()}
-    return Match(hit.node, tuple(hit.nodes), inputs, private, values)
 
 
 def _put(draft: Draft, tape: Tape, node: ir.Node, symbols: tuple[Symbol, ...]) -> None:

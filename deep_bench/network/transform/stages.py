@@ -119,22 +119,18 @@ def _cost(draft: Draft, node: ir.Node, costs: str | Mapping[str, float], sizes: 
     if costs == "parameters":
         return float(sum(a.size for v in node.inputs if (a := draft.constant(v)) is not None))
     if costs == "flops":
-        return _flops(node, sizes)
+        for value in node.outputs:
+            if value.name:
+                sizes.shape(value)
+        estimate = cost(node, sizes.known)
+        if estimate is None:
+            raise InvalidArgument(
+                f"costs 'flops' for node {node.name!r} ({operator_name(node)}), whose FLOPs are unknown",
+                "standard operators without subgraphs, whose work follows from shapes",
+                "give costs='parameters', or measured times by name: costs={'node': seconds, …}",
+            )
+        return float(estimate.flops)
     raise InvalidArgument(f"costs {costs!r}", "'flops', 'parameters', or a mapping from the names of nodes to numbers")
-
-
-def _flops(node: ir.Node, sizes: FixedSizes) -> float:
-    for value in node.outputs:
-        if value.name:
-            sizes.shape(value)
-    estimate = cost(node, sizes.known)
-    if estimate is None:
-        raise InvalidArgument(
-            f"costs 'flops' for node {node.name!r} ({operator_name(node)}), whose FLOPs are unknown",
-            "standard operators without subgraphs, whose work follows from shapes",
-            "give costs='parameters', or measured times by name: costs={'node': seconds, …}",
-        )
-    return float(estimate.flops)
 
 
 def _crossing_bytes(nodes: tuple[ir.Node, ...], sizes: FixedSizes) -> list[int]:

@@ -269,15 +269,11 @@ def _extract(network: Network, options: _Options) -> TransformResult:
             feeds |= frameworks["reference"]().prepare(network, outputs=inner)(arrays)
         return call(feeds)
 
-    return TransformResult(part, _with_outputs(network, part), through)
-
-
-def _with_outputs(network: Network, part: Network) -> Network:
-    """The network with the outputs of a part of it, declared as there."""
+    # the network with the outputs of a part of it, declared as there
     whole = network.with_outputs([s.name for s in part.outputs])
     for value, declared_value in zip(whole.graph.outputs, part.graph.outputs, strict=True):
         value.type, value.shape = declared_value.type, declared_value.shape
-    return Network(whole.model, name=network.name)
+    return TransformResult(part, Network(whole.model, name=network.name), through)
 
 
 def _micro_batch(network: Network, options: _Options) -> TransformResult:

@@ -14,7 +14,7 @@ import numpy as np
 
 from deep_bench.arrays import equal_arrays
 from deep_bench.check.estimate import pooled, same_kind
-from deep_bench.check.judge import EndToEnd, assess_whole
+from deep_bench.check.judge import assess_whole
 from deep_bench.check.oracle import Effort, Truth
 from deep_bench.check.subject import in_float64
 from deep_bench.errors import DeepBenchError, Unsupported, UnsupportedOperator
@@ -183,10 +183,6 @@ def _judged(operator: Operator[Any], problem: Problem, backward: BackwardProblem
             lambda: kernel_gradients(operator, problem.network, backward)[0],
             lambda: _precise_gradients(operator, problem, backward),
         )
-    return _finding(problem, backward, whole, place)
-
-
-def _finding(problem: Problem, backward: BackwardProblem, whole: EndToEnd, place: str) -> Finding:
     source = {gradient: name for name, gradient in backward.names.items()}
     word = "no information" if whole.clear and whole.information else whole.word
     reason = whole.reason

@@ -290,7 +290,8 @@ class Originals:
     def restore(self) -> None:
         """Put them back."""
         for key in self._changes():
-            owner, original = _owner(key), self.functions[key]
+            module = sys.modules[key[0]]
+            owner, original = (getattr(module, key[1]) if key[1] else module), self.functions[key]
             setattr(owner, key[2], original)
             function = _unwrapped(original)
             if key in self.codes and function is not None:
@@ -414,11 +415,6 @@ def _code(value: Any) -> tuple[Any, Any] | None:
 
 def _same_code(a: tuple[Any, Any] | None, b: tuple[Any, Any]) -> bool:
     return a is not None and a[0] is b[0] and a[1] is b[1]
-
-
-def _owner(key: Key) -> Any:
-    module = sys.modules[key[0]]
-    return getattr(module, key[1]) if key[1] else module
 
 
 def _name(key: Key) -> str:

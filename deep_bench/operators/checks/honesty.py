@@ -512,7 +512,11 @@ def unfinished_check(operator: Operator[Any], case: Case | Problem, *, seed: int
     problem = posed(case, seed, effort)
 
     def find() -> Finding:
-        idle = _idle()
+        # the share of the time that other threads and child processes are busy while nothing is called
+        start, before = time.perf_counter_ns(), thread_times()
+        time.sleep(_WAITS_S[0])
+        shares = rates(before, thread_times(), time.perf_counter_ns() - start)
+        idle = shares | dict.fromkeys(running_children(), 1.0)  # the time of children is told too coarsely for a share
         prepared = Prepared(operator, problem.network)
         truth = problem.truth()
         settled = _settled(prepared, truth.inputs)
@@ -539,14 +543,6 @@ def _settled(prepared: Prepared, inputs: Mapping[str, np.ndarray]) -> dict[str, 
     outputs = prepared.call(prepared.native(inputs))
     time.sleep(2 * _WAITS_S[0])
     return prepared.read(outputs)
-
-
-def _idle() -> dict[int, float]:
-    """The share of the time that other threads and child processes are busy while nothing is called."""
-    start, before = time.perf_counter_ns(), thread_times()
-    time.sleep(_WAITS_S[0])
-    shares = rates(before, thread_times(), time.perf_counter_ns() - start)
-    return shares | dict.fromkeys(running_children(), 1.0)  # the time of children is told too coarsely for a share
 
 
 def _observed(prepared: Prepared, inputs: Mapping[str, np.ndarray], idle: Mapping[int, float]) -> _LateWork:

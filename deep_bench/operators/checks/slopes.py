@@ -127,7 +127,10 @@ def slopes_of(line: LineFunction, here: np.ndarray, noise: np.ndarray, steps: Se
         finite = np.all([np.isfinite(v) for v in (here, *above, *below)], axis=0)
         wrong = raw > _SMOOTH * scale + _SURELY_BENT * slope_noise
         right_slope, left_slope = (above[-1] - here) / steps[-1], (here - below[-1]) / steps[-1]
-        bent = _bent(here, above, below, steps, noise, scale)
+        # where the function is bent at the very point: it leaves the line as the step grows, not as its square does
+        near, far = (np.abs(above[k] + below[k] - 2 * here) for k in (-1, -2))
+        large = near / steps[-1] > 10 * _SMOOTH * scale + _SURELY_BENT * 2.5 * noise / steps[-1]
+        bent = large & (far < 3 * near)
         smooth = finite & ~wrong & ~bent
         one_sided = np.abs((above[-2] - here) / steps[-2] - right_slope) + np.abs(
             (here - below[-2]) / steps[-2] - left_slope
@@ -188,20 +191,6 @@ def _entry(rows: list[list[np.ndarray]], k: int, j: int, noise: np.ndarray, step
     usual = (error + np.sqrt(2) * slope_noise)[np.isfinite(error) & moving]
     typical = float(np.median(usual)) + 0.1 * float(np.quantile(usual, 0.9)) if usual.size else float("inf")
     return _Entry(value, error, slope_noise, k, typical)
-
-
-def _bent(
-    centre: np.ndarray,
-    above: Sequence[np.ndarray],
-    below: Sequence[np.ndarray],
-    steps: Sequence[float],
-    noise: np.ndarray,
-    scale: np.ndarray,
-) -> np.ndarray:
-    """Where the function is bent at the very point: it leaves the line as the step grows, not as its square does."""
-    near, far = (np.abs(above[k] + below[k] - 2 * centre) for k in (-1, -2))
-    large = near / steps[-1] > 10 * _SMOOTH * scale + _SURELY_BENT * 2.5 * noise / steps[-1]
-    return large & (far < 3 * near)
 
 
 def _rms(x: np.ndarray) -> float:

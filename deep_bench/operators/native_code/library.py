@@ -157,7 +157,8 @@ class CAttributeList(ctypes.Structure):
 def call_by_tensors(function: Any, tensors: CallTensors, attributes: Mapping[str, Plain]) -> NativeCall:
     """Make a function ready that has the prototype of ``deep_bench.h``."""
     read, written = _c_tensors(tensors.read), _c_tensors(tensors.written)
-    listed = _c_attributes(attributes)
+    items = [_c_attribute(name, value) for name, value in attributes.items()]
+    listed = CAttributeList((CAttribute * len(items))(*items), len(items))
     arguments = (
         read,
         ctypes.c_int64(len(tensors.read)),
@@ -264,11 +265,6 @@ def _c_tensor(spec: TensorSpec) -> CTensor:
 
 def _data_pointer(tensors: Any, index: int) -> ctypes.c_void_p:
     return ctypes.c_void_p.from_buffer(tensors, index * ctypes.sizeof(CTensor))
-
-
-def _c_attributes(attributes: Mapping[str, Plain]) -> CAttributeList:
-    items = [_c_attribute(name, value) for name, value in attributes.items()]
-    return CAttributeList((CAttribute * len(items))(*items), len(items))
 
 
 def _c_attribute(name: str, value: Plain) -> CAttribute:

@@ -169,28 +169,25 @@ def _parameter(part: str) -> Parameter:
     if kind in _STREAM and not match["pointer"]:
         return Parameter("stream", kind, name)
     if match["pointer"]:
-        return _pointer(part, bool(match["const"]), kind, name, value)
+        const = bool(match["const"])
+        if kind == "char" and const and not value:
+            return Parameter("text", kind, name)
+        if not value:
+            if kind not in _TENSORS:
+                raise InvalidArgument(f"the type {kind!r} in the parameter {part!r}", f"one of {', '.join(_TENSORS)}")
+            return Parameter("read" if const else "written", kind, name)
+        size, attribute = _SIZE.fullmatch(value), _ATTRIBUTE.fullmatch(value)
+        if const and kind == "int64_t" and size and size["what"] == "shape":
+            return Parameter("shape", kind, name, value)
+        if const and kind in SCALARS and attribute and not attribute["size"]:
+            return Parameter("list", kind, name, value)
+        raise InvalidArgument(f"the value {value!r} in the parameter {part!r}", GRAMMAR)
     if kind not in SCALARS:
         raise InvalidArgument(f"the type {kind!r} in the parameter {part!r}", f"one of {', '.join(SCALARS)}")
     size = _SIZE.fullmatch(value)
     if value and not ((size and size["what"] != "shape") or _ATTRIBUTE.fullmatch(value) or _is_number(value)):
         raise InvalidArgument(f"the value {value!r} in the parameter {part!r}", GRAMMAR)
     return Parameter("value", kind, name, value)
-
-
-def _pointer(part: str, const: bool, kind: str, name: str, value: str) -> Parameter:
-    if kind == "char" and const and not value:
-        return Parameter("text", kind, name)
-    if not value:
-        if kind not in _TENSORS:
-            raise InvalidArgument(f"the type {kind!r} in the parameter {part!r}", f"one of {', '.join(_TENSORS)}")
-        return Parameter("read" if const else "written", kind, name)
-    size, attribute = _SIZE.fullmatch(value), _ATTRIBUTE.fullmatch(value)
-    if const and kind == "int64_t" and size and size["what"] == "shape":
-        return Parameter("shape", kind, name, value)
-    if const and kind in SCALARS and attribute and not attribute["size"]:
-        return Parameter("list", kind, name, value)
-    raise InvalidArgument(f"the value {value!r} in the parameter {part!r}", GRAMMAR)
 
 
 def _is_number(text: str) -> bool:

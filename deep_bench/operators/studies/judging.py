@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from deep_bench import frameworks
-from deep_bench.check.judge import EndToEnd, judge
+from deep_bench.check.judge import judge
 from deep_bench.check.oracle import Truth
 from deep_bench.operators.case import Case
 from deep_bench.operators.checks.arrays import same_bits
@@ -144,7 +144,19 @@ class Judge:
         begin = perf_counter()
         with quiet():
             whole = pullback.assessed(truth, lambda: gradients("gradients"), lambda: gradients("gradients_precisely"))
-        record = _gradient_record(whole, names, truth.effort, perf_counter() - begin)
+        seconds = perf_counter() - begin
+        reason = whole.reason or "the gradients differ from the oracle's by rounding only"
+        for name, gradient in names.items():
+            reason = reason.replace(f"output {gradient!r}", f"the gradient of {name}")
+        bits = whole.bits
+        record = VerdictRecord(
+            verdict="no information" if whole.clear and whole.information else whole.word,
+            reason=f"gradients: {reason}",
+            significant_bits=bits if abs(bits) < float("inf") else None,
+            max_abs_error=max((o.max_abs_error for o in whole.outputs if abs(o.max_abs_error) < float("inf")), default=None),
+            effort=truth.effort,
+            seconds=seconds,
+        )
         if record.verdict in ("wrong", "cannot tell") and not whole.impossible and _as_coarse(record, forward):
             record.verdict = "reduced precision"
         return record
@@ -174,21 +186,6 @@ class Judge:
         with quiet():
             pullback = pulled_back(network, self.truth.inputs, output_gradients(network, shapes, self._seed))
             return pullback, pullback.truth(self.truth.effort)
-
-
-def _gradient_record(whole: EndToEnd, names: Mapping[str, str], effort: str, seconds: float) -> VerdictRecord:
-    reason = whole.reason or "the gradients differ from the oracle's by rounding only"
-    for name, gradient in names.items():
-        reason = reason.replace(f"output {gradient!r}", f"the gradient of {name}")
-    bits = whole.bits
-    return VerdictRecord(
-        verdict="no information" if whole.clear and whole.information else whole.word,
-        reason=f"gradients: {reason}",
-        significant_bits=bits if abs(bits) < float("inf") else None,
-        max_abs_error=max((o.max_abs_error for o in whole.outputs if abs(o.max_abs_error) < float("inf")), default=None),
-        effort=effort,
-        seconds=seconds,
-    )
 
 
 def _as_coarse(gradients: VerdictRecord, forward: VerdictRecord | None) -> bool:

@@ -85,7 +85,12 @@ def flush_of(adapter: Adapter[Any]) -> Callable[[], None]:
 
 def device_flush(device: Adapter[Any], nbytes: int) -> Callable[[], None]:
     """A call that lets a framework's device read and write arrays of so many bytes, and waits for it."""
-    network = _increment(nbytes // 4)
+    # one operator that reads and writes arrays of a size
+    size = nbytes // 4
+    x, y = (ir.Value(name=n, type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([size])) for n in "xy")
+    node = ir.Node("", "Add", [x, x], outputs=[y], name="flush")
+    graph = ir.Graph([x], [y], nodes=[node], opset_imports={"": OPSET}, name="flush")
+    network = Network(ir.Model(graph, ir_version=10), name="flush")
     inputs = {"x": device.from_numpy(np.zeros(nbytes // 4, np.float32))}
     bound = device.prepare(network).bind(inputs)
 
@@ -94,14 +99,6 @@ def device_flush(device: Adapter[Any], nbytes: int) -> Callable[[], None]:
         device.synchronize()
 
     return flush
-
-
-def _increment(size: int) -> Network:
-    """One operator that reads and writes arrays of a size."""
-    x, y = (ir.Value(name=n, type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([size])) for n in "xy")
-    node = ir.Node("", "Add", [x, x], outputs=[y], name="flush")
-    graph = ir.Graph([x], [y], nodes=[node], opset_imports={"": OPSET}, name="flush")
-    return Network(ir.Model(graph, ir_version=10), name="flush")
 
 
 Call = Callable[[], Any]

@@ -124,11 +124,13 @@ def _cases(study: Study) -> Table:
     for name in filter(None, names):
         table.add_column(name, justify="right")
     for case in study.cases:
-        trials = _rows_of(study, case)
+        # the trials of a case, the A/A row last
+        twin = [] if study.twin is None else [t for label, t in study[study.twin.label].items() if label == case]
+        trials = [t for t in study.trials if t.case.label == case] + twin
         for number, trial in enumerate(trials):
             word = _word(trial)
             row: list[str | Text] = [_case_name(trial) if not number else "", trial.label, Text(word, _STYLES.get(word, ""))]
-            row += [_bits(trial), _time(trial, FORWARD)]
+            row += ["–" if trial.significant_bits is None else f"{trial.significant_bits:.1f}", _time(trial, FORWARD)]
             row += [_giga(trial.flop_rate)] if rates else []
             row += [_giga(trial.byte_rate)] if moves else []
             row += [_roof(trial)] if roofs else []
@@ -138,12 +140,6 @@ def _cases(study: Study) -> Table:
             row += [_ratio(study, trial)] if ratios else []
             table.add_row(*row, end_section=number == len(trials) - 1)
     return table
-
-
-def _rows_of(study: Study, case: str) -> list[Trial]:
-    """The trials of a case, the A/A row last."""
-    twin = [] if study.twin is None else [t for label, t in study[study.twin.label].items() if label == case]
-    return [t for t in study.trials if t.case.label == case] + twin
 
 
 def _word(trial: Trial) -> str:
@@ -179,7 +175,18 @@ def _summary(study: Study) -> Table:
 
 def lines_below(study: Study) -> list[str]:
     """Reasons, findings, what is not available, what calling costs, notes, and where the record lies."""
-    lines = _reasons(study)
+    # why verdicts are other than right; the same reason for several cases once
+    cases = defaultdict(list)
+    for trial in study.trials:
+        if trial.verdict not in ("right", "unchecked"):
+            cases[trial.label, trial.verdict, trial.reason].append(trial.case.name)
+        elif trial.verdict == "unchecked" and study.record.recipe.options.get("check") != "off":
+            cases[trial.label, "unchecked", trial.reason].append(trial.case.name)
+        for finding in trial.findings:
+            cases[trial.label, "", finding].append(trial.case.name)
+    lines = _limited(
+        [f"{label}, {_some(names)}: {f'{word}: ' if word else ''}{reason}" for (label, word, reason), names in cases.items()]
+    )
     lines += _limited([line for trial in study.trials for line in _remarks(trial)])
     lines += _unavailable(study)
     lines += _absent_metrics(study)
@@ -246,21 +253,6 @@ def _rules(study: Study) -> list[str]:
     holding = sum(c.state == "holds" for c in checks)
     fails = f", not rule {failing}" if failing else ""
     return [f"of the twelve rules of Hoefler and Belli {holding} hold{fails} (why: deep-bench show --rules)"]
-
-
-def _reasons(study: Study) -> list[str]:
-    """Why verdicts are other than right; the same reason for several cases once."""
-    cases = defaultdict(list)
-    for trial in study.trials:
-        if trial.verdict not in ("right", "unchecked"):
-            cases[trial.label, trial.verdict, trial.reason].append(trial.case.name)
-        elif trial.verdict == "unchecked" and study.record.recipe.options.get("check") != "off":
-            cases[trial.label, "unchecked", trial.reason].append(trial.case.name)
-        for finding in trial.findings:
-            cases[trial.label, "", finding].append(trial.case.name)
-    return _limited(
-        [f"{label}, {_some(names)}: {f'{word}: ' if word else ''}{reason}" for (label, word, reason), names in cases.items()]
-    )
 
 
 def _unavailable(study: Study) -> list[str]:
@@ -345,10 +337,6 @@ def _title(study: Study) -> str:
 def _case_name(trial: Trial) -> str:
     count = trial.case.facts.count
     return f"{trial.case.name} (x {count})" if count > 1 else trial.case.name
-
-
-def _bits(trial: Trial) -> str:
-    return "–" if trial.significant_bits is None else f"{trial.significant_bits:.1f}"
 
 
 def _time(trial: Trial, quantity: str) -> str:

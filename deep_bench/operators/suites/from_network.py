@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -172,7 +172,20 @@ def cases_of(
     fed = check_inputs(fixed.inputs, inputs) if inputs is not None else None
     values = Values(fixed, lambda: draw_inputs(fixed, seed) if fed is None else fed)
     notes = [f"{name} = {size}, which nobody stated" for name, size in chosen.chosen.items()]
-    return _collect(source.name, fixed, values, notes)
+    groups: dict[Any, _Group] = {}
+    left_out: dict[str, list[str]] = {}
+    for node in fixed.nodes:
+        if node.op_type == "Constant" and is_standard(node):
+            continue
+        try:
+            case = _case(node, values)
+        except _LeftOut as reason:
+            left_out.setdefault(f"{node.op_type} ({reason})", []).append(str(node.name))
+            continue
+        groups.setdefault(_problem(case), _Group(case)).nodes.append(str(node.name))
+    cases = [group.labelled(source.name) for group in groups.values()]
+    missing = [f"left out: {description}: {len(nodes)}, such as {nodes[0]}" for description, nodes in left_out.items()]
+    return Suite(source.name, cases, f"the nodes of {source.name}", notes=(*notes, *missing))
 
 
 @dataclass
@@ -193,23 +206,6 @@ class _Group:
             count=len(self.nodes),
             source=f"{network}: {named}",
         )
-
-
-def _collect(name: str, network: Network, values: Values, notes: Sequence[str]) -> Suite:
-    groups: dict[Any, _Group] = {}
-    left_out: dict[str, list[str]] = {}
-    for node in network.nodes:
-        if node.op_type == "Constant" and is_standard(node):
-            continue
-        try:
-            case = _case(node, values)
-        except _LeftOut as reason:
-            left_out.setdefault(f"{node.op_type} ({reason})", []).append(str(node.name))
-            continue
-        groups.setdefault(_problem(case), _Group(case)).nodes.append(str(node.name))
-    cases = [group.labelled(name) for group in groups.values()]
-    missing = [f"left out: {description}: {len(nodes)}, such as {nodes[0]}" for description, nodes in left_out.items()]
-    return Suite(name, cases, f"the nodes of {name}", notes=(*notes, *missing))
 
 
 def _case(node: ir.Node, values: Values) -> Case:
@@ -302,24 +298,20 @@ def suite_of(given: str | Path | Network | Suite | Case | Iterable[Case]) -> Sui
     if isinstance(given, Network):
         return _from_network(given)
     if isinstance(given, str | Path):
-        return _named(given)
+        suffix = Path(given).suffix
+        if suffix == ".toml":
+            return Suite.from_toml(given)
+        if suffix == ".onnx":
+            return _from_network(Path(given))
+        from deep_bench import suites
+
+        suite = suites[str(given)]
+        if not isinstance(suite, Suite):
+            raise InvalidArgument(f"{str(given)!r} is a {type(suite).__name__}", "a suite, or a function that makes one")
+        return suite
     if isinstance(given, Iterable):
         return Suite("cases", list(given))
     raise InvalidArgument(f"{given!r} as a suite", "a name, a .toml or .onnx file, a network, a suite, or cases")
-
-
-def _named(name: str | Path) -> Suite:
-    suffix = Path(name).suffix
-    if suffix == ".toml":
-        return Suite.from_toml(name)
-    if suffix == ".onnx":
-        return _from_network(Path(name))
-    from deep_bench import suites
-
-    suite = suites[str(name)]
-    if not isinstance(suite, Suite):
-        raise InvalidArgument(f"{str(name)!r} is a {type(suite).__name__}", "a suite, or a function that makes one")
-    return suite
 
 
 def _from_network(network: Network | Path) -> Suite:

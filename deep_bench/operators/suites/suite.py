@@ -189,15 +189,13 @@ class Suite(Sequence[Case]):
 
         matches = [case for case in self.cases if fits(case)]
         if not matches:
-            self._refuse_filter(label, words, operator)
+            # refuse filter
+            criteria = [f"the label {label!r}"] if label is not None else []
+            criteria += [f"the tags {', '.join(sorted(words))}"] if words else []
+            criteria += [f"the operator {operator}"] if operator is not None else []
+            choices = f"labels such as {', '.join(self.labels[:3])}; tags {', '.join(sorted(self.tags)) or '(none)'}"
+            raise InvalidArgument(f"no case of {self.name} has {' and '.join(criteria) or 'what is asked for'}", choices)
         return replace(self, cases=matches)
-
-    def _refuse_filter(self, label: str | None, words: set[str], operator: str | None) -> None:
-        criteria = [f"the label {label!r}"] if label is not None else []
-        criteria += [f"the tags {', '.join(sorted(words))}"] if words else []
-        criteria += [f"the operator {operator}"] if operator is not None else []
-        choices = f"labels such as {', '.join(self.labels[:3])}; tags {', '.join(sorted(self.tags)) or '(none)'}"
-        raise InvalidArgument(f"no case of {self.name} has {' and '.join(criteria) or 'what is asked for'}", choices)
 
     def sample(self, n: int, seed: int = 0) -> Suite:
         """``n`` of its cases, drawn by a seed without repetition, in its own order; all of them if it has no more.
@@ -402,18 +400,15 @@ def _refusal(path: Path, error: ValidationError) -> InvalidArgument:
     first = next((e for e in error.errors() if e["type"] == "extra_forbidden"), error.errors()[0])
     place = _place(first["loc"])
     if first["type"] == "extra_forbidden":
-        fields = _known_fields(first["loc"])
+        location = first["loc"]
+        model = InputModel if "inputs" in location else CaseModel if "cases" in location else SuiteModel
+        fields = list(model.model_fields)
         near = difflib.get_close_matches(str(first["loc"][-1]), fields, n=1)
         advice = f"did you mean {near[0]!r}?" if near else ""
         return InvalidArgument(f"{path}: there is no field {place!r}", f"one of {', '.join(fields)}", advice)
     if first["type"] == "missing":
         return InvalidArgument(f"{path} has no {place!r}", "this field")
     return InvalidArgument(f"{path}: {place} is {first['input']!r}", first["msg"].removeprefix("Input should be "))
-
-
-def _known_fields(location: Sequence[int | str]) -> list[str]:
-    model = InputModel if "inputs" in location else CaseModel if "cases" in location else SuiteModel
-    return list(model.model_fields)
 
 
 def _place(location: Sequence[int | str]) -> str:

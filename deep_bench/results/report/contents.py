@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deep_bench.errors import DeepBenchError, InvalidArgument, Unsupported
@@ -96,7 +95,18 @@ def report(
         Section("data", "Raw data", tuple(provenance.data_blocks(files))),
         Section("taken", "How the numbers were taken", tuple(provenance.method_blocks(results, origins))),
     ]
-    return Report(clean(title) if title else usual_title(results), _facts_table(results, files), tuple(sections))
+    # facts table
+    begin, end = min(result.created for result in results), max(result.created for result in results)
+    when = f"{begin:%Y-%m-%d %H:%M}" if begin == end else f"{begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M}"
+    machines = list(dict.fromkeys(provenance.machine_line(e) for e, _ in provenance.environments(results)))
+    facts = [
+        ("verdict", summary.verdict_sentence(results)),
+        ("measured", f"{when}{f' {begin:%Z}' if begin.tzinfo else ''}"),
+        ("machine", "; ".join(machines[:3]) + (f"; and {len(machines) - 3} more" if len(machines) > 3 else "") or "unknown"),
+        ("software", clean(provenance.software(results), 300)),
+        ("records", f"{len(results)} result{'s' * (len(results) != 1)} of {len(files)} record{'s' * (len(files) != 1)}"),
+    ]
+    return Report(clean(title) if title else usual_title(results), tuple(facts), tuple(sections))
 
 
 def usual_title(results: Sequence[Result]) -> str:
@@ -120,20 +130,6 @@ def usual_title(results: Sequence[Result]) -> str:
 def _in_sentence(kind: str) -> str:
     title = title_of(kind).partition(",")[0]
     return title if title[1:2].isupper() else title.lower()
-
-
-def _facts_table(results: Sequence[Result], files: Sequence[Path]) -> tuple[tuple[str, str], ...]:
-    begin, end = min(result.created for result in results), max(result.created for result in results)
-    when = f"{begin:%Y-%m-%d %H:%M}" if begin == end else f"{begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M}"
-    machines = list(dict.fromkeys(provenance.machine_line(e) for e, _ in provenance.environments(results)))
-    facts = [
-        ("verdict", summary.verdict_sentence(results)),
-        ("measured", f"{when}{f' {begin:%Z}' if begin.tzinfo else ''}"),
-        ("machine", "; ".join(machines[:3]) + (f"; and {len(machines) - 3} more" if len(machines) > 3 else "") or "unknown"),
-        ("software", clean(provenance.software(results), 300)),
-        ("records", f"{len(results)} result{'s' * (len(results) != 1)} of {len(files)} record{'s' * (len(files) != 1)}"),
-    ]
-    return tuple(facts)
 
 
 def _rule_blocks(

@@ -76,18 +76,14 @@ def svg_picture(name: str, height: float, draw: Callable[[Drawing], None], *, al
         figure = new_figure(height, WIDTH)
         draw(figure)
         for text in figure.findobj(Text):
-            _shorten(text)
+            # see that a text is one that can be shown, and leaves room for what is drawn
+            words, most = clean(text.get_text()), _LONGEST_UPRIGHT if text.get_rotation() else _LONGEST
+            text.set_text(words if len(words) <= most else f"{words[: most - 1]}…")
         out = io.StringIO()
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Glyph .* missing")  # the page's fonts show the text, not matplotlib's
             figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     return Picture(name, within_page(out.getvalue(), name, alt), clean(alt), clean(caption))
-
-
-def _shorten(text: Any) -> None:
-    """See that a text is one that can be shown, and leaves room for what is drawn."""
-    words, most = clean(text.get_text()), _LONGEST_UPRIGHT if text.get_rotation() else _LONGEST
-    text.set_text(words if len(words) <= most else f"{words[: most - 1]}…")
 
 
 def within_page(source: str, name: str, alt: str) -> str:
@@ -132,24 +128,21 @@ def _rename_references(element: ElementTree.Element, numbers: dict[str, str]) ->
         elif key == _HREF:
             attributes["href"] = f"#{numbers[value[1:]]}"
         elif key == "style":
-            attributes["style"] = _without_font(_LOCAL_REFERENCE.sub(lambda match: f"url(#{numbers[match[1]]})", value))
+            # without the family of the font
+            style = _LOCAL_REFERENCE.sub(lambda match: f"url(#{numbers[match[1]]})", value)
+            parts = [re.sub(r"^font:\s*", "font:", part.strip()) for part in style.split(";")]
+            declarations = []
+            for part in parts:
+                if part.startswith("font:"):
+                    declarations += [f"font-size:{size}" for size in re.findall(r"[\d.]+px", part)[:1]]
+                elif part and not part.startswith("font-family"):
+                    declarations.append(part)
+            attributes["style"] = ";".join(declarations)
         else:
             value = _LOCAL_REFERENCE.sub(lambda match: f"url(#{numbers[match[1]]})", value)
             attributes[key] = _SVG_NUMBER.sub(lambda match: f"{float(match[0]):.2f}", value)
     element.attrib.clear()
     element.attrib.update(attributes)
-
-
-def _without_font(style: str) -> str:
-    """Without the family of the font."""
-    parts = [re.sub(r"^font:\s*", "font:", part.strip()) for part in style.split(";")]
-    declarations = []
-    for part in parts:
-        if part.startswith("font:"):
-            declarations += [f"font-size:{size}" for size in re.findall(r"[\d.]+px", part)[:1]]
-        elif part and not part.startswith("font-family"):
-            declarations.append(part)
-    return ";".join(declarations)
 
 
 _SPREAD = 4.0
@@ -343,7 +336,19 @@ def distribution_picture(name: str, title: str, rows: Sequence[PlotRow], looks: 
     def draw(drawing: Drawing) -> None:
         axes = _row_axes(drawing, title, sampled_rows, [_counts(row) for row in sampled_rows])
         for number, row in enumerate(sampled_rows):
-            _spread_line(axes, -number, row.samples, looks.colour(row.system))
+            # spread line
+            at = -number
+            colour = looks.colour(row.system)
+            low, middle, high = float(row.samples.min()), float(np.median(row.samples)), float(row.samples.max())
+            axes.plot([low, high], [at, at], color=colour, linewidth=0.8)
+            if len(row.samples) <= _FEW_SAMPLES:
+                axes.plot(row.samples, np.full(len(row.samples), at), "|", color=colour, markersize=7, markeredgewidth=1)
+            else:
+                edges, density = densities(row.samples)
+                axes.fill_between(
+                    edges, at - _HALF_HEIGHT * density, at + _HALF_HEIGHT * density, color=colour, alpha=0.4, linewidth=0
+                )
+            axes.plot([middle, middle], [at - _HALF_HEIGHT, at + _HALF_HEIGHT], color="black", linewidth=1.4)
             _strokes(axes, -number, row.aside, looks.colour(row.system))
         value_axis(axes, float(every.min()), float(every.max()), raw.unit)
         axes.set_xlabel(f"{raw.name}, all samples")
@@ -417,19 +422,6 @@ def _marker_style(row: PlotRow, looks: Looks) -> dict[str, Any]:
 
 def _row_title(row: PlotRow) -> str:
     return f"{row.label} ({row.remark})" if row.remark else row.label
-
-
-def _spread_line(axes: Axes, at: float, samples: Times, colour: str) -> None:
-    low, middle, high = float(samples.min()), float(np.median(samples)), float(samples.max())
-    axes.plot([low, high], [at, at], color=colour, linewidth=0.8)
-    if len(samples) <= _FEW_SAMPLES:
-        axes.plot(samples, np.full(len(samples), at), "|", color=colour, markersize=7, markeredgewidth=1)
-    else:
-        edges, density = densities(samples)
-        axes.fill_between(
-            edges, at - _HALF_HEIGHT * density, at + _HALF_HEIGHT * density, color=colour, alpha=0.4, linewidth=0
-        )
-    axes.plot([middle, middle], [at - _HALF_HEIGHT, at + _HALF_HEIGHT], color="black", linewidth=1.4)
 
 
 def _strokes(axes: Axes, at: float, samples: Times, colour: str) -> None:

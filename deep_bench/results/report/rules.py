@@ -58,7 +58,18 @@ def checks(source: RecordSource, plots: Plots, systems: int, notes: Sequence[str
         facts = facts_of(source.record)
         settled = {**facts.settled, 12: _plots(source.kind, plots)}
     else:
-        facts, settled = _facts(source), _settled_rules(source, plots)
+        # settled rules
+        kind = source.kind
+        by_number: dict[int, Ruling] = {
+            3: ("holds", _MEANS.get(kind, "medians are given, and no means of rates")),
+            6: ("holds", "medians, order statistics and tests of ranks assume no distribution"),
+            10: ("holds", _parallel(source)),
+            11: ("holds", "what the cheapest known algorithm costs under LogGP is shown beside each time")
+            if kind == "communication" and _has_prediction(source)
+            else NO_BOUND,
+        }
+        extra = _PREDICTED if kind == "scaling" else _TRAINED if kind == "training" else {}
+        facts, settled = _facts(source), {**by_number, **extra, 12: _plots(kind, plots)}
     return judged(replace(facts, systems=systems, notes=[*notes, *facts.notes], settled=settled))
 
 
@@ -137,20 +148,6 @@ _TRAINED: dict[int, Ruling] = {
     6: ("holds", "medians, order statistics, the Kaplan-Meier estimate and tests of ranks assume no distribution"),
     8: ("holds", "each run is shown beside the median; runs that missed the target are in the estimate as such"),
 }
-
-
-def _settled_rules(source: RecordSource, plots: Plots) -> dict[int, Ruling]:
-    kind = source.kind
-    by_number: dict[int, Ruling] = {
-        3: ("holds", _MEANS.get(kind, "medians are given, and no means of rates")),
-        6: ("holds", "medians, order statistics and tests of ranks assume no distribution"),
-        10: ("holds", _parallel(source)),
-        11: ("holds", "what the cheapest known algorithm costs under LogGP is shown beside each time")
-        if kind == "communication" and _has_prediction(source)
-        else NO_BOUND,
-    }
-    extra = _PREDICTED if kind == "scaling" else _TRAINED if kind == "training" else {}
-    return {**by_number, **extra, 12: _plots(kind, plots)}
 
 
 def _parallel(source: RecordSource) -> str:

@@ -47,7 +47,10 @@ def extremes(dtype: Any) -> np.ndarray:
         parts = extremes(np.float32 if dtype == np.complex64 else np.float64)
         return np.stack([parts, parts[::-1]], axis=1).reshape(-1).view(dtype)
     bits = ml_dtypes.finfo(dtype)
-    nans = _quiet_nans(dtype, bits.nmant)
+    # two that hold something: hardware may quieten other ones
+    whole = np.dtype(f"uint{8 * dtype.itemsize}")
+    ones = (1 << (8 * dtype.itemsize - 1)) - (1 << (bits.nmant - 1))
+    nans = np.array([ones | 1, ones | 3 | 1 << (8 * dtype.itemsize - 1)], whole).view(dtype)
     some = [
         bits.max,
         bits.min,
@@ -62,13 +65,6 @@ def extremes(dtype: Any) -> np.ndarray:
         -np.inf,
     ]
     return np.concatenate([np.array(some).astype(dtype), nans])
-
-
-def _quiet_nans(dtype: np.dtype, mantissa: int) -> np.ndarray:
-    """Two that hold something: hardware may quieten other ones."""
-    whole = np.dtype(f"uint{8 * dtype.itemsize}")
-    ones = (1 << (8 * dtype.itemsize - 1)) - (1 << (mantissa - 1))
-    return np.array([ones | 1, ones | 3 | 1 << (8 * dtype.itemsize - 1)], whole).view(dtype)
 
 
 def same_numbers(found: np.ndarray, expected: np.ndarray, what: str) -> None:

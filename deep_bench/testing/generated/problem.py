@@ -127,27 +127,13 @@ def contents(generator: np.random.Generator, shape: tuple[int, ...], dtype: np.d
     if dtype == np.bool_:
         return generator.random(shape) < 0.5
     if is_integer(dtype):
-        return _integers(generator, shape, dtype, style)
+        info = ml_dtypes.iinfo(dtype)
+        low, high = int(info.min), int(info.max)
+        if style == "extreme":
+            return _chosen(generator, (low, high, low + 1, high - 1, 0, 1, high // 2 + 1), shape, dtype)
+        return generator.integers(max(low, -5), min(high, 5), shape, endpoint=True).astype(dtype)
     if np.issubdtype(dtype, np.complexfloating):
         return (generator.standard_normal(shape) + 1j * generator.standard_normal(shape)).astype(dtype)
-    return _floats(generator, shape, dtype, style)
-
-
-def _integers(generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, style: str) -> np.ndarray:
-    info = ml_dtypes.iinfo(dtype)
-    low, high = int(info.min), int(info.max)
-    if style == "extreme":
-        return _chosen(generator, (low, high, low + 1, high - 1, 0, 1, high // 2 + 1), shape, dtype)
-    return generator.integers(max(low, -5), min(high, 5), shape, endpoint=True).astype(dtype)
-
-
-def _chosen(generator: np.random.Generator, pool: Sequence[Any], shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    array = np.empty(shape, dtype)
-    array.reshape(-1)[:] = [pool[i] for i in generator.integers(0, len(pool), array.size)]
-    return array
-
-
-def _floats(generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, style: str) -> np.ndarray:
     normal = np.asarray(generator.standard_normal(shape))
     if style == "ties":
         return (np.round(normal * 2) / 2).astype(dtype)
@@ -160,6 +146,12 @@ def _floats(generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dt
         with np.errstate(all="ignore"):
             return np.where(generator.random(shape) < 0.5, pool[generator.integers(0, 7, shape)], normal).astype(dtype)
     return normal.astype(dtype)
+
+
+def _chosen(generator: np.random.Generator, pool: Sequence[Any], shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    array = np.empty(shape, dtype)
+    array.reshape(-1)[:] = [pool[i] for i in generator.integers(0, len(pool), array.size)]
+    return array
 
 
 def _strided(array: np.ndarray) -> np.ndarray:

@@ -44,7 +44,11 @@ def Identity(draw: Draw) -> GeneratedProblem:
 def Reshape(draw: Draw) -> GeneratedProblem:
     """Axes in another order, merged, or with ones between them; one may be -1 where the others tell it."""
     x = tensor(draw, "Reshape", draw.shape())
-    sizes = _same_size(draw, x.shape)
+    size = int(np.prod(x.shape))
+    turned = x.shape[::-1]
+    merged = (int(np.prod(x.shape[:2])), *x.shape[2:])
+    scalar: tuple[tuple[int, ...], ...] = ((),) if size == 1 else ()
+    sizes = draw.pick((x.shape, turned, merged, (size,), (1, *turned, 1), (size, 1), *scalar))
     zeros = [axis for axis, size in enumerate(sizes) if size == 0]
     literal = any(axis >= x.ndim or x.shape[axis] for axis in zeros)  # these cannot be copied
     allowzero = 1 if literal else draw.pick((None, 0, 1))
@@ -55,14 +59,6 @@ def Reshape(draw: Draw) -> GeneratedProblem:
     if open_axis is not None and 0 not in sizes[:open_axis] + sizes[open_axis + 1 :]:
         target_shape[open_axis] = -1
     return GeneratedProblem("Reshape", [x, ints(target_shape)], {"allowzero": allowzero})
-
-
-def _same_size(draw: Draw, shape: tuple[int, ...]) -> tuple[int, ...]:
-    size = int(np.prod(shape))
-    turned = shape[::-1]
-    merged = (int(np.prod(shape[:2])), *shape[2:])
-    scalar: tuple[tuple[int, ...], ...] = ((),) if size == 1 else ()
-    return draw.pick((shape, turned, merged, (size,), (1, *turned, 1), (size, 1), *scalar))
 
 
 def Transpose(draw: Draw) -> GeneratedProblem:

@@ -26,17 +26,15 @@ def DFT(draw: Draw) -> GeneratedProblem:
         length = draw.pick((None, 2 * shape[place] - 2, 2 * shape[place] - 1))
     x = draw.array((*shape, 1 if real else 2), dtype, draw.pick(("normal", "ties"))).copy()
     if onesided and inverse:
-        _make_hermitian(np.moveaxis(x, place, 0), length or 2 * (shape[place] - 1))
+        # without imaginary parts at 0 and at half the sampling rate
+        spectrum = np.moveaxis(x, place, 0)
+        n = length or 2 * (shape[place] - 1)
+        spectrum[0, ..., 1] = 0
+        if n % 2 == 0 and n // 2 < len(spectrum):
+            spectrum[n // 2, ..., 1] = 0
     kind: Any = draw.pick((np.int64, np.int32))
     inputs = [x, None if length is None else np.array(length, kind), None if axis is None else np.array(axis, np.int64)]
     return GeneratedProblem("DFT", inputs, {"inverse": inverse, "onesided": onesided})
-
-
-def _make_hermitian(spectrum: np.ndarray, n: int) -> None:
-    """Without imaginary parts at 0 and at half the sampling rate."""
-    spectrum[0, ..., 1] = 0
-    if n % 2 == 0 and n // 2 < len(spectrum):
-        spectrum[n // 2, ..., 1] = 0
 
 
 def STFT(draw: Draw) -> GeneratedProblem:

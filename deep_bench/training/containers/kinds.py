@@ -185,23 +185,19 @@ def staged(path: Path, *, folder: bool) -> Iterator[Path]:
             check_target(path)
             os.rename(stage, path)
         else:
-            _move(stage, path)
+            siblings = sorted(file.name for file in stage.iterdir() if file.name != path.name)
+            for name in (*siblings, path.name):
+                target = path.with_name(name)
+                if target != beside(path):  # that of a container which is gone describes nothing
+                    check_target(target)
+            for name in (*siblings, path.name):
+                os.rename(stage / name, path.with_name(name))
         _sync_folder(path.parent)
     except OSError as error:
         cause = error.strerror or str(error)
         raise InvalidArgument(f"{path} cannot be written: {cause}", "a folder with space that can be written") from error
     finally:
         shutil.rmtree(stage, ignore_errors=True)
-
-
-def _move(stage: Path, path: Path) -> None:
-    siblings = sorted(file.name for file in stage.iterdir() if file.name != path.name)
-    for name in (*siblings, path.name):
-        target = path.with_name(name)
-        if target != beside(path):  # that of a container which is gone describes nothing
-            check_target(target)
-    for name in (*siblings, path.name):
-        os.rename(stage / name, path.with_name(name))
 
 
 def _sync(stage: Path) -> None:

@@ -92,7 +92,10 @@ def open_files(path: Path, manifest: ContainerManifest | None, mode: str | None 
             specs, encoding = _guessed(files, places, mode)
         else:
             specs = list(manifest.specs)
-            encoding = _noted(path, manifest)
+            data_fields = [field.name for field in manifest.fields if field.name != LABEL]
+            if len(data_fields) != 1 or len(manifest.fields) > 2:
+                raise InvalidData(f"{path} holds {', '.join(data_fields) or 'no data'}", f"one field, and {LABEL}")
+            encoding = manifest.encodings.get(data_fields[0], "")
         source = _RecordIO(files, places, specs, encoding)
         if manifest is not None and len(source) != manifest.samples:
             raise InvalidData(f"{path} has {len(source)} records", f"{manifest.samples}")
@@ -256,13 +259,6 @@ def _scanned(path: Path) -> np.ndarray:
             places[-1][1] += size
             offset += size
     return np.array(places, np.int64).reshape(-1, 2)
-
-
-def _noted(path: Path, manifest: ContainerManifest) -> str:
-    data_fields = [field.name for field in manifest.fields if field.name != LABEL]
-    if len(data_fields) != 1 or len(manifest.fields) > 2:
-        raise InvalidData(f"{path} holds {', '.join(data_fields) or 'no data'}", f"one field, and {LABEL}")
-    return manifest.encodings.get(data_fields[0], "")
 
 
 def _guessed(files: Files, places: np.ndarray, mode: str | None) -> tuple[list[TensorSpec], str]:

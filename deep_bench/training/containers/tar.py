@@ -171,7 +171,14 @@ def write_shards(
             for key in range(first, last):
                 sample = next(samples)
                 for spec in content.specs:
-                    places += _add(tar, key, spec, sample[spec.name], encodings[spec.name], quality)
+                    value = sample[spec.name]
+                    encoding = encodings[spec.name]
+                    data = records.encoded(spec, value, encoding, quality)
+                    actual = records.image_encoding(data) or encoding if encoding in records.IMAGES else encoding
+                    member = tarfile.TarInfo(f"{key:09d}.{spec.name}.{_SUFFIX.get(actual, actual)}")
+                    member.size = len(data)
+                    tar.addfile(member, BytesIO(data))
+                    places += (tar.offset - -(-len(data) // _BLOCK) * _BLOCK, len(data))
         index[name(number)] = tuple(places)
     return Details(encodings=encodings, index=index)
 
@@ -180,15 +187,6 @@ def _encoding(spec: TensorSpec, images: frozenset[str], image: str | None) -> st
     if spec.name in images:
         return image or "png"
     return "cls" if spec == _LABEL else "npy"
-
-
-def _add(tar: tarfile.TarFile, key: int, spec: TensorSpec, value: Value, encoding: str, quality: int) -> tuple[int, int]:
-    data = records.encoded(spec, value, encoding, quality)
-    actual = records.image_encoding(data) or encoding if encoding in records.IMAGES else encoding
-    member = tarfile.TarInfo(f"{key:09d}.{spec.name}.{_SUFFIX.get(actual, actual)}")
-    member.size = len(data)
-    tar.addfile(member, BytesIO(data))
-    return tar.offset - -(-len(data) // _BLOCK) * _BLOCK, len(data)
 
 
 def _noted(files: Sequence[Path], manifest: ContainerManifest) -> _TarIndex:

@@ -165,7 +165,9 @@ def leave_one_out(
         raise InvalidArgument(f"negatives={negatives}, candidates={candidates}", "at least 0, and at least 2")
     whole = make()
     users, items, times = _columns(whole, user, item, time)
-    held = _last_of_each(users, items, times)
+    # the number of the latest sample of each user; of several at one time, that of the highest item
+    order = np.lexsort((items, times, users))
+    held = order[np.append(users[order][1:] != users[order][:-1], True)]
     unchosen = UnchosenItems.of(users, items, max(candidates - 1, 1))
     remaining = np.setdiff1d(np.arange(len(users)), held)
     ranked = unchosen.distinct(users[held], Draws(_CANDIDATES + seed, 0, _PLACE, held).uniform(candidates - 1))
@@ -277,9 +279,3 @@ def _columns(whole: Dataset, *names: str) -> list[np.ndarray]:
         if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or not numbers.size or numbers.min() < 0:
             raise InvalidData(f"{name!r} of shape {numbers.shape} and type {numbers.dtype}", "one number from 0 each")
     return [samples[names[0]].astype(np.int64), samples[names[1]].astype(np.int64), samples[names[2]]]
-
-
-def _last_of_each(users: NDArray[np.int64], items: NDArray[np.int64], times: np.ndarray) -> NDArray[np.int64]:
-    """The number of the latest sample of each user; of several at one time, that of the highest item."""
-    order = np.lexsort((items, times, users))
-    return order[np.append(users[order][1:] != users[order][:-1], True)]

@@ -90,7 +90,11 @@ def transformed(scores: Any, kind: str) -> Any:
     if kind == "LOGISTIC":
         return Sigmoid(scores)
     if kind == "SOFTMAX_ZERO":
-        return _softmax_zero(scores)
+        counted = np.abs(scores) > _ZERO
+        largest = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
+        powers = np.where(counted, np.exp(scores - largest), 0)
+        total = np.sum(powers, axis=-1, keepdims=True)
+        return powers / np.where(total == 0, 1, total)
     return math.sqrt(2) * special.erfinv(2 * scores - 1) if kind == "PROBIT" else scores
 
 
@@ -102,14 +106,6 @@ def two_classes(score: Any, kind: str, *, probability: bool) -> Any:
     """
     complement = kind == "PROBIT" or (kind == "NONE" and probability)
     return transformed(np.stack((1 - score if complement else -score, score), axis=-1), kind)
-
-
-def _softmax_zero(scores: Any) -> Any:
-    counted = np.abs(scores) > _ZERO
-    largest = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
-    powers = np.where(counted, np.exp(scores - largest), 0)
-    total = np.sum(powers, axis=-1, keepdims=True)
-    return powers / np.where(total == 0, 1, total)
 
 
 COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {

@@ -98,7 +98,13 @@ def SVMClassifier(
     kernel = _kernel(x, weights(support_vectors, x, (sum(vectors_per_class), -1)), kernel_type, kernel_params)
     scores = _duels(kernel, weights(coefficients, x, (-1, sum(vectors_per_class))), vectors_per_class)
     scores = scores + weights(rho, x, (scores.shape[1],))
-    chosen = _winners(scores, len(labels))
+    count = len(labels)
+    votes = np.zeros((len(scores), count), dtype=np.int64)
+    for duel, (i, j) in enumerate(combinations(range(count), 2)):
+        first = scores[:, duel] > 0
+        votes[:, i] += first
+        votes[:, j] += ~first
+    chosen = np.argmax(votes, axis=1)
     if prob_a:
         z = transformed(_probabilities(scores, prob_a, prob_b, len(labels)), post_transform)
     elif len(labels) == 2:
@@ -123,15 +129,6 @@ def _duels(kernel, coefficients, vectors_per_class):
         ],
         axis=1,
     )
-
-
-def _winners(scores, count):
-    votes = np.zeros((len(scores), count), dtype=np.int64)
-    for duel, (i, j) in enumerate(combinations(range(count), 2)):
-        first = scores[:, duel] > 0
-        votes[:, i] += first
-        votes[:, j] += ~first
-    return np.argmax(votes, axis=1)
 
 
 def _probabilities(scores, a, b, count):

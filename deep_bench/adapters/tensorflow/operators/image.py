@@ -320,7 +320,12 @@ def _applied(x: Any, axis: int, table: ResizeTable, site: Site) -> Any:
         exclude=bool(site.attribute("exclude_outside", 0)),
     )
     if taps.shape[1] is None or taps.shape[1] > MANY:
-        return _by_matrix(x, axis, _matrix(table, taps, weights))
+        matrix = _matrix(table, taps, weights)
+        rank = x.shape.rank
+        moved = tf.tensordot(x, matrix, [[axis], [0]])
+        order = list(range(rank - 1))
+        order.insert(axis, rank - 1)
+        return tf.transpose(moved, order)
     shape = [-1 if a == axis else 1 for a in range(x.shape.rank)]
     terms = [tf.gather(x, taps[:, k], axis=axis) * tf.reshape(weights[:, k], shape) for k in range(taps.shape[1])]
     return tf.add_n(terms)
@@ -334,14 +339,6 @@ def _matrix(table: ResizeTable, taps: Any, weights: Any) -> Any:
         return tf.constant(matrix)
     columns = tf.broadcast_to(tf.range(table.resized)[:, None], tf.shape(taps))
     return tf.scatter_nd(tf.stack([taps, columns], -1), weights, [table.length, table.resized])
-
-
-def _by_matrix(x: Any, axis: int, matrix: Any) -> Any:
-    rank = x.shape.rank
-    moved = tf.tensordot(x, matrix, [[axis], [0]])
-    order = list(range(rank - 1))
-    order.insert(axis, rank - 1)
-    return tf.transpose(moved, order)
 
 
 CUBIC_COEFFICIENT = -0.75

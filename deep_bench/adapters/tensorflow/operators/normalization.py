@@ -77,18 +77,14 @@ def InstanceNormalization(site: Site) -> Callable[..., Any]:
         shape = [-1 if at(1) == i else 1 for i in range(1, rank)]
 
         def run(x: Any, scale: Any, shift: Any) -> Any:
-            y = _standardised(x, axes, epsilon)
+            centred = x - tf.reduce_mean(x, axes, keepdims=True)
+            variance = tf.reduce_mean(tf.square(centred), axes, keepdims=True)
+            y = centred * tf.math.rsqrt(variance + scalar(epsilon, variance))
             return y * tf.reshape(tf.cast(scale, x.dtype), shape) + tf.reshape(tf.cast(shift, x.dtype), shape)
 
         return in_float(run, dtype)
 
     return either(make)
-
-
-def _standardised(x: Any, axes: list[int], epsilon: float) -> Any:
-    centred = x - tf.reduce_mean(x, axes, keepdims=True)
-    variance = tf.reduce_mean(tf.square(centred), axes, keepdims=True)
-    return centred * tf.math.rsqrt(variance + scalar(epsilon, variance))
 
 
 def LayerNormalization(site: Site) -> Callable[..., Any]:

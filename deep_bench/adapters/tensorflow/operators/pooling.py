@@ -108,7 +108,7 @@ def MaxPool(site: Site) -> Callable[..., Any]:
     w, n = _setup(site)
     dtype = dtype_of(site)
     lowest = -np.inf if is_float(dtype) else np.iinfo(dtype).min
-    native = max(w.dilations) == 1 and computes(_max_probe(n), tf_dtype(dtype), 1)
+    native = max(w.dilations) == 1 and computes(_max_probe_3d if n == 3 else _max_probe_2d, tf_dtype(dtype), 1)
 
     def padded(x: Any) -> Any:
         pairs, extra = _extended(site, w, x)
@@ -133,10 +133,6 @@ def _max_by_axis(x: Any, w: SpatialWindow) -> Any:
 
 def _along_axis(values: tuple[int, ...], axis: int) -> tuple[int, ...]:
     return tuple(v if i == axis else 1 for i, v in enumerate(values))
-
-
-def _max_probe(n: int) -> Callable[[Any], Any]:
-    return _max_probe_3d if n == 3 else _max_probe_2d
 
 
 def _max_probe_2d(x: Any) -> Any:
@@ -185,14 +181,18 @@ def AveragePool(site: Site) -> Callable[..., Any]:
     dtype = dtype_of(site)
     include = bool(site.attribute("count_include_pad", 0))
     area = int(np.prod(w.kernel))
-    native = max(w.dilations) == 1 and computes(_mean_probe(n), tf_dtype(dtype), 1)
+    native = max(w.dilations) == 1 and computes(_mean_probe_3d if n == 3 else _mean_probe_2d, tf_dtype(dtype), 1)
 
     def run(x: Any) -> Any:
         pairs, extra = _extended(site, w, x)
         plain = all(isinstance(p, int) for pair in pairs for p in pair) and extra == [0] * n and (include or not w.padded)
         y = pad(x, [(a, b + m) for (a, b), m in zip(pairs, extra, strict=True)])
         if plain and native:
-            return _mean_native(y, w, n)
+            if n == 3:
+                return tf.nn.avg_pool3d(y, w.kernel, w.strides, "VALID")
+            if n == 2:
+                return tf.nn.avg_pool2d(y, w.kernel, w.strides, "VALID")
+            return tf.squeeze(tf.nn.avg_pool2d(tf.expand_dims(y, 1), (1, *w.kernel), (1, *w.strides), "VALID"), [1])
         total = reduce(tf.add, windows(y, w))
         if plain:
             return total / tf.cast(area, x.dtype)
@@ -203,24 +203,12 @@ def AveragePool(site: Site) -> Callable[..., Any]:
     return channels_last(in_float(run, dtype))
 
 
-def _mean_probe(n: int) -> Callable[[Any], Any]:
-    return _mean_probe_3d if n == 3 else _mean_probe_2d
-
-
 def _mean_probe_2d(x: Any) -> Any:
     return tf.nn.avg_pool2d(tf.reshape(x, [1, 1, 1, 1]), 1, 1, "VALID")
 
 
 def _mean_probe_3d(x: Any) -> Any:
     return tf.nn.avg_pool3d(tf.reshape(x, [1, 1, 1, 1, 1]), 1, 1, "VALID")
-
-
-def _mean_native(x: Any, w: SpatialWindow, n: int) -> Any:
-    if n == 3:
-        return tf.nn.avg_pool3d(x, w.kernel, w.strides, "VALID")
-    if n == 2:
-        return tf.nn.avg_pool2d(x, w.kernel, w.strides, "VALID")
-    return tf.squeeze(tf.nn.avg_pool2d(tf.expand_dims(x, 1), (1, *w.kernel), (1, *w.strides), "VALID"), [1])
 
 
 def LpPool(site: Site) -> Callable[..., Any]:

@@ -62,7 +62,9 @@ def QuantizeLinear(site: Site) -> Callable[..., Any]:
             shifted = quotient if offset is None else quotient + offset
             return to_float8(shifted, target, saturate=saturate)
         steps = tf.round(quotient) if offset is None else tf.round(quotient) + offset
-        return _clipped(steps, target)
+        limits = ml_dtypes.iinfo(target)
+        whole = tf.clip_by_value(steps, float(limits.min), float(limits.max))
+        return tf.cast(tf.cast(whole, tf.int32) if target in _INT4 else whole, tf_dtype(target))
 
     return run
 
@@ -70,12 +72,6 @@ def QuantizeLinear(site: Site) -> Callable[..., Any]:
 def _number(x: Any, dtype: tf.DType) -> Any:
     """A quantised tensor as another type; TensorFlow converts 4-bit integers to other integers only."""
     return tf.cast(tf.cast(x, tf.int32) if np.dtype(x.dtype.as_numpy_dtype) in _INT4 else x, dtype)
-
-
-def _clipped(steps: Any, target: np.dtype) -> Any:
-    limits = ml_dtypes.iinfo(target)
-    whole = tf.clip_by_value(steps, float(limits.min), float(limits.max))
-    return tf.cast(tf.cast(whole, tf.int32) if target in _INT4 else whole, tf_dtype(target))
 
 
 def DequantizeLinear(site: Site) -> Callable[..., Any]:

@@ -111,7 +111,11 @@ def _build(site: Site, cell: RecurrentCell) -> Callable[..., Any]:
         halves = (None, None) if b is None else tf.split(b, 2)
         step = cell.make(functions[index], r, size, halves[1], p, clipped, site)
         bias = sum(halves) if b is not None and cell.adds_recurrent_bias else halves[0]
-        products = _products(x, w, bias)
+        # ``x @ w.T + bias`` for all times at once
+        count, batch = _dim(x, 0), _dim(x, 1)
+        flat = tf.matmul(tf.reshape(x, [-1, w.shape[-1]]), w, transpose_b=True)
+        flat = flat if bias is None else tf.nn.bias_add(flat, bias)
+        products = tf.reshape(flat, [count, batch, w.shape[0]])
         back = direction == "reverse" or index == 1
         state = [_started(s, x, size) for s in start]
         return _scan(products, state, step, lengths, back=back)
@@ -133,14 +137,6 @@ def _build(site: Site, cell: RecurrentCell) -> Callable[..., Any]:
         return outputs if len(outputs) > 1 else outputs[0]
 
     return run
-
-
-def _products(x: Any, w: Any, bias: Any) -> Any:
-    """``x @ w.T + bias`` for all times at once."""
-    count, batch = _dim(x, 0), _dim(x, 1)
-    flat = tf.matmul(tf.reshape(x, [-1, w.shape[-1]]), w, transpose_b=True)
-    flat = flat if bias is None else tf.nn.bias_add(flat, bias)
-    return tf.reshape(flat, [count, batch, w.shape[0]])
 
 
 def _dim(x: Any, axis: int) -> Any:

@@ -73,7 +73,12 @@ def TfIdfVectorizer(site: Site) -> Callable[..., Any]:
     skips, columns = site.attributes["max_skip_count"], site.attributes["ngram_indexes"]
     lengths = range(site.attributes["min_gram_length"], site.attributes["max_gram_length"] + 1)
     strings = site.attribute("pool_strings")
-    groups = _grams(strings if strings is not None else site.attributes["pool_int64s"], site.attributes["ngram_counts"])
+    # the n-grams of a pool by their length: those of ``n + 1`` elements lie from ``starts[n]`` on
+    pool = strings if strings is not None else site.attributes["pool_int64s"]
+    starts = site.attributes["ngram_counts"]
+    ends = [*starts[1:], len(pool)]
+    pairs = zip(starts, ends, strict=True)
+    groups = [(n, [pool[i : i + n] for i in range(a, b, n)]) for n, (a, b) in enumerate(pairs, start=1)]
     rank = maybe_rank(site)
     if rank is None:
         raise NotNative("the rank of the input is not known when the network is prepared")
@@ -94,13 +99,6 @@ def TfIdfVectorizer(site: Site) -> Callable[..., Any]:
         return y[0] if rank < 2 else y
 
     return run
-
-
-def _grams(pool: Sequence[Any], starts: Sequence[int]) -> list[tuple[int, list[Sequence[Any]]]]:
-    """The n-grams of a pool by their length: those of ``n + 1`` elements lie from ``starts[n]`` on."""
-    ends = [*starts[1:], len(pool)]
-    pairs = zip(starts, ends, strict=True)
-    return [(n, [pool[i : i + n] for i in range(a, b, n)]) for n, (a, b) in enumerate(pairs, start=1)]
 
 
 def _counted(rows: Any, n: int, grams: Sequence[Sequence[Any]], skips: int) -> Any:

@@ -115,16 +115,12 @@ def taps(rule: ResizeRule, axis: ResizedAxis, kind: Any = np.float32) -> ResizeT
     reach = int(np.ceil((1 if rule.mode == "linear" else 2) * stretch))
     index = first[:, None] + np.arange(1 - reach, reach + 1)
     distance = (x[:, None] - index.astype(kind)) / kind(stretch)
-    weight = _linear(distance) if rule.mode == "linear" else _cubic(distance, rule.a)
+    weight = np.maximum(0, 1 - np.abs(distance)) if rule.mode == "linear" else _cubic(distance, rule.a)
     if rule.exclude_outside:
         weight = np.where((index < 0) | (index >= size), 0, weight)
     if rule.exclude_outside or rule.antialias:
         weight = weight / weight.sum(1, keepdims=True)
     return ResizeTaps(np.clip(index, 0, size - 1), weight.astype(kind), outside)
-
-
-def _linear(distance: np.ndarray) -> np.ndarray:
-    return np.maximum(0, 1 - np.abs(distance))
 
 
 def _cubic(distance: np.ndarray, a: float) -> np.ndarray:

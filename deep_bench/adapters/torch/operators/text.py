@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -23,18 +23,14 @@ def TfIdfVectorizer(site: Site) -> Callable[..., Tensor]:
     weights = site.attribute("weights")
     columns = torch.tensor(site.attribute("ngram_indexes"), dtype=torch.int64)
     factors = torch.ones(len(columns)) if mode == "TF" or weights is None else torch.tensor(weights, dtype=torch.float32)
-    grams = _grams(pool, site.attribute("ngram_counts"))
+    # length to the n-grams of the pool of that length, one a row: those of length ``n`` lie from ``starts[n - 1]`` on
+    starts = site.attribute("ngram_counts")
+    ends = [*starts[1:], len(pool)]
+    grams = {}
+    for n, (start, end) in enumerate(zip(starts, ends, strict=True), start=1):
+        grams[n] = torch.tensor(pool[start:end], dtype=torch.int64).reshape(-1, n)
     lengths = range(site.attribute("min_gram_length"), site.attribute("max_gram_length") + 1)
     return _Counter(grams, columns, factors, lengths, site.attribute("max_skip_count") + 1, mode == "IDF", target_of(site))
-
-
-def _grams(pool: Sequence[int], starts: Sequence[int]) -> dict[int, Tensor]:
-    """Length to the n-grams of the pool of that length, one a row: those of length ``n`` lie from ``starts[n - 1]`` on."""
-    ends = [*starts[1:], len(pool)]
-    by_length = {}
-    for n, (start, end) in enumerate(zip(starts, ends, strict=True), start=1):
-        by_length[n] = torch.tensor(pool[start:end], dtype=torch.int64).reshape(-1, n)
-    return by_length
 
 
 class _Counter(torch.nn.Module):

@@ -109,20 +109,16 @@ def _weights(at, x, dy, w, windows, group):
     swap = [1, 0, *range(2, 2 + rank)]
     m, c = w.static_shape[:2]
     if c == 1 and m == group:
-        return _channel_weights(at, x, dy, w, windows)
+        # the same where each channel has its own kernel: with nothing to multiply as matrices, sums of products
+        n, m, length = dim(at.inputs[0], 0), w.static_shape[0], product(at.op, windows.counts)
+        sums = [shaped(part * dy, n, m, length).sum([2], keepdims=True) for part in taps(at, x, windows)]
+        return at.op.concat(sums, axis=2).sum([0]).reshape(w.static_shape)
     length = product(at.op, dim(at.inputs[0], 0), windows.counts)
     samples = dim(at.inputs[0], 0)
     patches = shaped(columns(at, x.transpose(swap), windows, c * group, samples), group, c * windows.taps, length)
     output_gradient = shaped(dy.transpose(swap), group, m // group, length)
     weight_gradient = patches @ output_gradient.transpose([0, 2, 1])
     return shaped(weight_gradient.transpose([0, 2, 1]), w.static_shape)
-
-
-def _channel_weights(at, x, dy, w, windows):
-    """The same where each channel has its own kernel: with nothing to multiply as matrices, sums of products."""
-    n, m, length = dim(at.inputs[0], 0), w.static_shape[0], product(at.op, windows.counts)
-    sums = [shaped(part * dy, n, m, length).sum([2], keepdims=True) for part in taps(at, x, windows)]
-    return at.op.concat(sums, axis=2).sum([0]).reshape(w.static_shape)
 
 
 def Col2Im(at, x, image_shape, block_shape, *, dilations=None, pads=None, strides=None):

@@ -442,7 +442,15 @@ def largest(at, x, rois, images, half_pixel, bins, ratio, scale):
     pixels = shaped(op.Gather(x.cast(kind), images, axis=0), dim(rois, 0), dim(x, 1), area).transpose([0, 2, 1])
     values = op.GatherND(pixels, index.unsqueeze(5), batch_dims=1)  # (R, PH, PW, T, T, C)
     real = op.And(down.real.unsqueeze(2, 4), across.real.unsqueeze(1, 3)).unsqueeze(5)
-    sample_gradients = _at_largest(op, op.Where(real, values * weights, op.constant(-np.inf, kind)), at.dy.cast(kind))
+    # ``dy`` of ``(R, C, PH, PW)`` at the first largest of the candidates ``(R, PH, PW, T, T, C)``, and zeros
+    candidates = op.Where(real, values * weights, op.constant(-np.inf, kind))
+    dy = at.dy.cast(kind)
+    dims = [dim(candidates, axis) for axis in range(6)]
+    corners = product(op, dims[3], dims[4])
+    chosen = op.ArgMax(shaped(candidates, *dims[:3], corners, dims[5]), axis=3, keepdims=1)
+    number = op.constant(corners, np.int64) if isinstance(corners, int) else corners.squeeze(0)
+    first = chosen.equals(op.Range(0, number, np.int64(1)).unsqueeze(1)).cast(dy.dtype)
+    sample_gradients = shaped(dy.transpose([0, 2, 3, 1]).unsqueeze(3) * first, *dims)
     dx = drois = None
     if at.wants(0):
         starts = (images.cast(np.int64) * area).reshape([-1, 1, 1, 1, 1])
@@ -469,16 +477,6 @@ def _corners(op, samples):
     real = shaped(real, dim(real, 0), 1, flat[2])
     index, weights, slopes = (shaped(v, *flat) for v in (index, samples.weights, samples.slopes))
     return Samples(index, weights, slopes, samples.places, real, samples.count, samples.wide)
-
-
-def _at_largest(op, candidates, dy):
-    """``dy`` of ``(R, C, PH, PW)`` at the first largest of the candidates ``(R, PH, PW, T, T, C)``, and zeros."""
-    dims = [dim(candidates, axis) for axis in range(6)]
-    corners = product(op, dims[3], dims[4])
-    chosen = op.ArgMax(shaped(candidates, *dims[:3], corners, dims[5]), axis=3, keepdims=1)
-    number = op.constant(corners, np.int64) if isinstance(corners, int) else corners.squeeze(0)
-    first = chosen.equals(op.Range(0, number, np.int64(1)).unsqueeze(1)).cast(dy.dtype)
-    return shaped(dy.transpose([0, 2, 3, 1]).unsqueeze(3) * first, *dims)
 
 
 def _paired(samples, gradient):

@@ -27,26 +27,23 @@ __all__ = [
 def Gather(at, x, indices, *, axis=0):
     """``dx[…, indices[i], …] += dy[…, i, …]``."""
     if indices.known is not None and indices.known.size == 1:
-        return _one_slice(at, x, int(indices.known.reshape(-1)[0]), axis, indices.known.ndim), None
+        # ``dy`` at a place that is known, with zeros around it: no search for places, and no sums
+        index = int(indices.known.reshape(-1)[0])
+        if indices.known.ndim == 0:
+            dy = at.dy.unsqueeze(axis)
+        elif indices.known.ndim == 1:
+            dy = at.dy
+        else:
+            dy = at.dy.reshape(joined(at.op, sizes(x, 0, axis), [1], sizes(x, axis + 1 or x.rank)))
+        length = size(x, axis)
+        if length.known is not None:
+            first = index % int(length.known[0])
+            pads = [first, int(length.known[0]) - 1 - first]
+        else:
+            first = at.op.constant([index], np.int64) if index >= 0 else length + index
+            pads = at.op.Concat(first, length - 1 - first, axis=0)
+        return at.op.Pad(dy, pads, None, [axis]), None
     return added_along(at, x, indices, at.dy, axis), None
-
-
-def _one_slice(at, x, index, axis, rank):
-    """``dy`` at a place that is known, with zeros around it: no search for places, and no sums."""
-    if rank == 0:
-        dy = at.dy.unsqueeze(axis)
-    elif rank == 1:
-        dy = at.dy
-    else:
-        dy = at.dy.reshape(joined(at.op, sizes(x, 0, axis), [1], sizes(x, axis + 1 or x.rank)))
-    length = size(x, axis)
-    if length.known is not None:
-        first = index % int(length.known[0])
-        pads = [first, int(length.known[0]) - 1 - first]
-    else:
-        first = at.op.constant([index], np.int64) if index >= 0 else length + index
-        pads = at.op.Concat(first, length - 1 - first, axis=0)
-    return at.op.Pad(dy, pads, None, [axis])
 
 
 def GatherElements(at, x, indices, *, axis=0):

@@ -196,7 +196,9 @@ def cell_maximum(at, x, rois, pooled_shape, spatial_scale):
         number = op.ArgMax(op.Where(row.unsqueeze(1, 3), best, lowest), axis=2, keepdims=1)  # (R, C, 1, PW)
         chosen.append(number * size(x, 3) + op.GatherElements(place, number, axis=2))
     where = op.concat(chosen, axis=2)  # (R, C, PH, PW)
-    filled = _filled(op, rows, columns)
+    # which cells hold any element: ``(R, 1, PH, PW)``
+    tall, wide = (op.concat([_any(op, c) for c in cells], axis=1) for cells in (rows, columns))
+    filled = op.And(tall.unsqueeze(1, 3), wide.unsqueeze(1, 2))
     return _placed(at, x, image, where, op.Where(filled, at.dy, 0))
 
 
@@ -211,12 +213,6 @@ def _cells(op, first, last, count, extent):
         end = first + op.Div(length * (i + 1) + (count - 1), count)
         cells.append(op.And(ticks >= begin, ticks < end))
     return cells
-
-
-def _filled(op, rows, columns):
-    """Which cells hold any element: ``(R, 1, PH, PW)``."""
-    tall, wide = (op.concat([_any(op, c) for c in cells], axis=1) for cells in (rows, columns))
-    return op.And(tall.unsqueeze(1, 3), wide.unsqueeze(1, 2))
 
 
 def _any(op, inside):

@@ -359,7 +359,15 @@ def sweep(
             op.knowledge.state(x.value, tensor_type(x.dtype, rank))
     length = next((dims[0] for s in supplied if isinstance((dims := s.dims)[0], int)), None)
     if isinstance(length, int) and 0 < length <= UNROLLED:
-        return _unrolled(op, step, states, sequences, length, backwards)
+        parts = [[None] * length if s is None else _split_steps(op, s, length) for s in sequences]
+        states = [s.unsqueeze(0) for s in states]
+        collected = []
+        for t in reversed(range(length)) if backwards else range(length):
+            states, outputs = step(op, states, [p[t] for p in parts])
+            collected.append(outputs)
+        if backwards:
+            collected.reverse()
+        return [s.squeeze(0) for s in states], [op.concat(list(parts)) for parts in zip(*collected, strict=True)]
 
     def write(tape: Tape, *inputs: Symbol) -> list[Symbol]:
         elements = iter(inputs[len(states) :])
@@ -369,20 +377,6 @@ def sweep(
     element = tensor_type(states[0].dtype, 2)
     scanned = [Scanned(s, 0, backwards) for s in supplied]
     return scan(op, write, states, scanned, [(0, backwards)] * n_outputs, [element] * n_outputs)
-
-
-def _unrolled(
-    op: Tape, step: Step, states: Sequence[Symbol], sequences: Sequence[Symbol | None], length: int, backwards: bool
-) -> tuple[list[Symbol], list[Symbol]]:
-    parts = [[None] * length if s is None else _split_steps(op, s, length) for s in sequences]
-    states = [s.unsqueeze(0) for s in states]
-    collected = []
-    for t in reversed(range(length)) if backwards else range(length):
-        states, outputs = step(op, states, [p[t] for p in parts])
-        collected.append(outputs)
-    if backwards:
-        collected.reverse()
-    return [s.squeeze(0) for s in states], [op.concat(list(parts)) for parts in zip(*collected, strict=True)]
 
 
 def _split_steps(op: Tape, x: Symbol, length: int) -> list[Symbol]:
