@@ -299,7 +299,7 @@ def _comparison(f: RuleFacts) -> Ruling:
     lacking = [timing for timing in f.timed if timing.ratio and timing.lacking]
     if lacking:
         return "fails", f"no interval of a ratio with {_named([timing.name for timing in lacking])}: {lacking[0].lacking}"
-    return "holds", "ratios have intervals, over blocks or launches; no difference is a test of its own"
+    return "holds", "ratios have intervals, over blocks or launches; equivalence is a test of its own"
 
 
 def _centre(f: RuleFacts) -> Ruling:

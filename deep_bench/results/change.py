@@ -338,7 +338,7 @@ def _exp(x: float) -> float:
     return exp(x) if x < log(1e300) else inf
 
 
-Word: TypeAlias = Literal["faster", "slower", "better", "worse", "no difference", "cannot tell", "not comparable"]
+Word: TypeAlias = Literal["faster", "slower", "better", "worse", "equivalent", "cannot tell", "not comparable"]
 
 LEVEL = 0.05
 """The chance of a false claim."""
@@ -490,7 +490,7 @@ def not_comparable(pair: Pair) -> str:
 def word_for(estimate: Estimate, p: float | None, p_equivalent: float | None, unit: str, direction: Direction) -> Word:
     """The word for a change.
 
-    *No difference* is a claim of its own, by two one-sided tests against the margin (Schuirmann 1987); it goes before
+    *Equivalent* is a claim of its own, by two one-sided tests against the margin (Schuirmann 1987); it goes before
     *faster* and *slower*, since a change within the margin counts as none.
 
     Args:
@@ -503,7 +503,7 @@ def word_for(estimate: Estimate, p: float | None, p_equivalent: float | None, un
     if p is None or p_equivalent is None:
         return "cannot tell"
     if p_equivalent <= LEVEL:
-        return "no difference"
+        return "equivalent"
     if p > LEVEL:
         return "cannot tell"
     ends = estimate.interval

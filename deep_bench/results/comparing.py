@@ -391,7 +391,7 @@ def failures(found: Comparisons, conditions: Sequence[Condition]) -> list[str]:
 
     Raises:
         Incomparable: The sides differ in something else than `MEANT`, such as the machine, that was not named as the factor.
-        InvalidArgument: A share below the margin: such a change is called *no difference*.
+        InvalidArgument: A share below the margin: such a change is called *equivalent*.
     """
     if conditions:
         # see that the factor is one that a gate can mean

@@ -171,7 +171,7 @@ def _tests_note(comparisons: Comparisons) -> Iterable[str]:
         if otherwise:
             yield f"alone, {otherwise} of them would be called otherwise"
     if any(comparison.tested and comparisons.margin > comparison.estimate.starts for comparison in comparisons):
-        yield f"no difference: the change is within {100 * comparisons.margin:g} %, by two one-sided tests"
+        yield f"equivalent: the change is within {100 * comparisons.margin:g} %, by two one-sided tests"
 
 
 def _method_note(comparisons: Comparisons) -> Iterable[str]:
@@ -221,7 +221,7 @@ def _taken_apart_note(comparisons: Comparisons, timed: Sequence[Comparison]) -> 
         yield (
             f"{each}, measured one after the other: {hidden}; so nothing under "
             f"{100 * max(starts, comparisons.margin):g} % is "
-            f"called faster or slower, and no difference takes a margin beyond {100 * starts:g} %; for smaller changes "
+            f"called faster or slower, and equivalent takes a margin beyond {100 * starts:g} %; for smaller changes "
             "measure several launches of each side (launches: 4 or more in a recipe, or --launches), best by turns"
         )
     metrics = [comparison.metric for comparison in timed if not comparison.estimate.starts]
@@ -435,7 +435,7 @@ _LOOK = {
     "better": (COLOURS[2], "v"),
     "slower": (COLOURS[1], "^"),
     "worse": (COLOURS[1], "^"),
-    "no difference": (COLOURS[0], "o"),
+    "equivalent": (COLOURS[0], "o"),
     "cannot tell": ("#777777", "s"),
     "not comparable": ("#000000", "x"),
 }

@@ -74,7 +74,7 @@ class Gate:
                 training runs return.
             name: Tells several gates of one test apart.
             slower: The share by which it may be slower.
-            margin: The share that counts as no difference; by default 2 %, or ``slower`` if that is less.
+            margin: The share that counts as none; by default 2 %, or ``slower`` if that is less.
             fail_on: Further conditions, as ``deep-bench compare --fail-on`` has them.
             check: Given what the call returns, before it is timed: returns ``False`` or raises ``AssertionError`` where
                 that is wrong.

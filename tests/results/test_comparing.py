@@ -35,7 +35,7 @@ def test_each_word_and_its_direction() -> None:
         for name, level, noise in (("same", 1.0, 0.006), ("up", 1.4, 0.006), ("down", 0.6, 0.006), ("noisy", 1.0, 0.2))
     ]
     assert words(compare(before, after, margin=0.2)) == {
-        "same forward": "no difference", "up forward": "slower", "down forward": "faster", "noisy forward": "cannot tell",
+        "same forward": "equivalent", "up forward": "slower", "down forward": "faster", "noisy forward": "cannot tell",
     }  # fmt: skip
 
 
@@ -50,9 +50,9 @@ def test_between_single_launches_taken_apart_nothing_under_10_per_cent_is_called
     assert notes.count("one launch each") == 1
     assert "nothing under 10 % is called faster or slower" in notes
     assert "launches: 4" in notes
-    assert "no difference: " not in notes
+    assert "equivalent: " not in notes
     by_turns = compare(before, [replace(one, file=before[0].file) for one in after])
-    assert [one.word for one in by_turns] == ["no difference", "slower", "faster", "slower", "faster"]
+    assert [one.word for one in by_turns] == ["equivalent", "slower", "faster", "slower", "faster"]
     assert "nothing under" not in " ".join(by_turns.notes)
 
 
@@ -300,7 +300,7 @@ def test_totals_are_told_apart_as_other_rows_are() -> None:
 def test_a_single_value_is_not_tested() -> None:
     sides = [[result(times(), runs(at, name="setup"))] for at in (1.0, 2.0)]
     found = compare(*sides)
-    assert words(found) == {"forward": "no difference", "setup": "cannot tell"}
+    assert words(found) == {"forward": "equivalent", "setup": "cannot tell"}
     assert found.tests == 1
     assert any(note.startswith("not tested: setup: a single value shows no spread") for note in found.notes)
     assert failures(found, [Condition.parse("cannot-tell")]) == []

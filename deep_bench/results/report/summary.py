@@ -430,7 +430,7 @@ def ratio_blocks(results: Sequence[Result], base: str | None) -> list[Block]:
         return [Text("Nothing stands beside anything else of the same problem, so there are no ratios.")]
     lines = [
         "A ratio is of two medians; below 1 is less than the base. The 95 % interval is of each ratio alone; the words hold "
-        "for all ratios of a table together (Holm), and no difference means within 2 % by two one-sided tests.",
+        "for all ratios of a table together (Holm), and equivalent means within 2 % by two one-sided tests.",
         "Systems of one record took turns when they were timed. A ratio of results from two records says so: there the "
         "difference between two runs is in it as well, and of single launches nothing under "
         f"{100 * BETWEEN_STARTS:g} % is called.",
