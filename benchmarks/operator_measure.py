@@ -40,13 +40,11 @@ from deep_bench.measure.session import (  # noqa: E402
     time_call,
 )
 from deep_bench.measure.statistics import HEAVY_PREEMPTION, summarize  # noqa: E402
-from deep_bench.operators.operator import (  # noqa: E402
-    KernelAdapter,
-    dumped,
-)
+from deep_bench.operators.operator import KernelAdapter  # noqa: E402
 from deep_bench.operators.studies.contestants import contestants_of  # noqa: E402
 from deep_bench.operators.studies.settings import FORWARD  # noqa: E402
 from deep_bench.workers.fleet import Contender, Fleet  # noqa: E402
+from deep_bench.workers.pickling import dumped  # noqa: E402
 
 SIZES = {"7 us": 64, "0.2 ms": 220, "2.6 ms": 512}
 _HERE = Path(__file__).parent
