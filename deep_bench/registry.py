@@ -139,7 +139,7 @@ frameworks = Registry(
 _OPTIMIZERS = {
     "accelegrad": "deep_bench.reference.training.sgd:AcceleGrad",
     "adadelta": "deep_bench.reference.training.squares:AdaDelta",
-    "adafactor": "deep_bench.reference.training.adafactor:Adafactor",
+    "adafactor": "deep_bench.reference.training.squares:Adafactor",
     "adagrad": "deep_bench.reference.training.squares:AdaGrad",
     "adam": "deep_bench.reference.training.adam:Adam",
     "adamax": "deep_bench.reference.training.adam:AdaMax",

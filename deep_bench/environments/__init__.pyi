@@ -8,4 +8,4 @@ from .declaration import Declarations as Declarations
 from .declaration import all_built as all_built
 from .declaration import built as built
 from .declaration import place_of as place_of
-from .lean import Lean as Lean
+from .declaration import Lean as Lean

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from deep_bench.facts.row import OperatorFacts
+from deep_bench.facts.row import OperatorFacts, Shape, Work
 from deep_bench.facts.rules import aligned, off_axis, passing, products, single, single_result, summing
-from deep_bench.facts.work import Shape, Work
 
 
 def Relu(x: Shape) -> Work:

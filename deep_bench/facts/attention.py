@@ -7,9 +7,8 @@ from math import prod
 
 import numpy as np
 
-from deep_bench.facts.row import OperatorFacts
+from deep_bench.facts.row import OperatorFacts, Shape, Unknown, Work
 from deep_bench.facts.rules import ShapedCase, at, below, lengths, named, powers, products, shape_at
-from deep_bench.facts.work import Shape, Unknown, Work
 
 
 def _heads(x: Shape, count: int | None) -> Shape:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from deep_bench.facts.row import OperatorFacts
+from deep_bench.facts.row import OperatorFacts, Work
 from deep_bench.facts.rules import passing
-from deep_bench.facts.work import Work
 
 OPERATORS: Mapping[str, OperatorFacts] = {
     "BitCast": OperatorFacts(cost=Work),

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from math import prod
 
 from deep_bench.facts.normalization import RMSNormalization
-from deep_bench.facts.row import OperatorFacts, like_first
-from deep_bench.facts.work import Shape, Work
+from deep_bench.facts.row import OperatorFacts, Shape, Work, like_first
 
 
 def SimplifiedLayerNormalization(x: Shape, *, axis: int = -1) -> Work:

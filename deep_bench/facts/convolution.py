@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 
 from deep_bench.facts.activation import Swish
-from deep_bench.facts.row import OperatorFacts
+from deep_bench.facts.row import OperatorFacts, Shape, Weighed, Work, blocks
 from deep_bench.facts.rules import AUTO_PAD, ShapedCase, codes, first, products, several, shape_at, single_result
-from deep_bench.facts.weights import Weighed, blocks
-from deep_bench.facts.work import Shape, Work
 
 
 def Conv(x: Shape, w: Shape, b: Shape | None = None, *, y: Shape) -> Work:

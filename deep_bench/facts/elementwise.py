@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 
-from deep_bench.facts.row import OperatorFacts
+from deep_bench.facts.row import OperatorFacts, Shape, Work
 from deep_bench.facts.rules import (
     ShapedCase,
     aligned,
@@ -19,7 +19,6 @@ from deep_bench.facts.rules import (
     single_result,
     summing,
 )
-from deep_bench.facts.work import Shape, Work
 from deep_bench.tensor import is_integer
 
 

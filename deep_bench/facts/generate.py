@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
-from deep_bench.facts.row import OperatorFacts
-from deep_bench.facts.work import Shape, Unknown, Work
+from deep_bench.facts.row import OperatorFacts, Shape, Unknown, Work
 
 
 def Range(*, y: Shape) -> Work:

@@ -7,9 +7,8 @@ from math import ceil, prod
 
 import numpy as np
 
-from deep_bench.facts.row import OperatorFacts
+from deep_bench.facts.row import OperatorFacts, Shape, Unknown, Work
 from deep_bench.facts.rules import ShapedCase, below, named, several
-from deep_bench.facts.work import Shape, Unknown, Work
 
 
 def Resize(

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 
-from deep_bench.facts.row import OperatorFacts
+from deep_bench.facts.row import OperatorFacts, Shape, Work
 from deep_bench.facts.rules import Growth, ShapedCase, elements, named, passing
-from deep_bench.facts.work import Shape, Work
 
 
 def ScatterElements(x: Shape, indices: Shape, updates: Shape, *, reduction: str = "none") -> Work:

@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from deep_bench.facts.row import OperatorFacts
+from deep_bench.facts.row import OperatorFacts, Shape, Weighed, Work, blocks
 from deep_bench.facts.rules import Growth, ShapedCase, at, codes, elements, powers, products, shape_at
-from deep_bench.facts.weights import Weighed, blocks
-from deep_bench.facts.work import Shape, Work
 
 
 def MatMul(a: Shape, b: Shape, *, y: Shape) -> Work:

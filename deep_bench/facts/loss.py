@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from math import prod
 
 from deep_bench.facts.activation import LogSoftmax
-from deep_bench.facts.row import OperatorFacts
+from deep_bench.facts.row import OperatorFacts, Shape, Work
 from deep_bench.facts.rules import Growth, ShapedCase, below, elements
-from deep_bench.facts.work import Shape, Work
 
 
 def NegativeLogLikelihoodLoss(x: Shape, target: Shape, weight: Shape | None = None, *, reduction: str = "mean") -> Work:

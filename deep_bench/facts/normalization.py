@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from deep_bench.facts.row import OperatorFacts, like_first
+from deep_bench.facts.row import OperatorFacts, Shape, Unknown, Work, like_first
 from deep_bench.facts.rules import first, in_inference, off_axis, order, powers, single_result
-from deep_bench.facts.work import Shape, Unknown, Work
 
 
 def BatchNormalization(x: Shape, scale: Shape, *, training_mode: int = 0) -> Work:

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-from deep_bench.facts.row import OperatorFacts
+from deep_bench.facts.row import OperatorFacts, Shape, Unknown, Work
 from deep_bench.facts.rules import AUTO_PAD, ShapedCase, first, named, order, passing, powers, single_result, summing
-from deep_bench.facts.work import Shape, Unknown, Work
 
 
 def MaxPool(*, y: Shape, kernel_shape: Sequence[int]) -> Work:

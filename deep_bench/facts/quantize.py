@@ -7,9 +7,8 @@ from math import prod
 
 from deep_bench.facts.convolution import Conv
 from deep_bench.facts.linear import MatMul
-from deep_bench.facts.row import OperatorFacts
+from deep_bench.facts.row import OperatorFacts, Shape, Work, broadcast
 from deep_bench.facts.rules import AUTO_PAD, codes
-from deep_bench.facts.work import Shape, Work, broadcast
 
 
 def QuantizeLinear(x: Shape, scale: Shape, zero_point: Shape | None = None) -> Work:

@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-from deep_bench.facts.row import OperatorFacts
+from deep_bench.facts.row import OperatorFacts, Shape, Unknown, Work
 from deep_bench.facts.rules import DrawRule, ShapedCase, named
-from deep_bench.facts.work import Shape, Unknown, Work
 
 _ACTIVATIONS = {
     "affine": Work(flops=2),

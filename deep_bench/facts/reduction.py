@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 
-from deep_bench.facts.row import OperatorFacts
+from deep_bench.facts.row import OperatorFacts, Shape, Work
 from deep_bench.facts.rules import ShapedCase, all_elements, at, exponential, off_axis, passing, powers, products, summing
-from deep_bench.facts.work import Shape, Work
 
 
 def ReduceSum(x: Shape, axes: Shape | None = None, *, noop_with_empty_axes: int = 0) -> Work:

@@ -1,4 +1,4 @@
-"""What is known of an operator: the row of a table, and what each of its columns means."""
+"""What a cost counts in: the arithmetic that an operator's definition asks for, from the shapes of its inputs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,83 @@ from typing import Any, Literal
 import numpy as np
 
 from deep_bench.facts.rules import AxesRule, DrawRule, GrowthRule, SampleRule, ShapedCase, squares
-from deep_bench.facts.weights import Layout
-from deep_bench.facts.work import Work
+
+Shape = tuple[int, ...]
+
+
+class Unknown(Exception):
+    """A count that needs the contents of an input that are not at hand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The arithmetic that an operator's definition asks for.
+
+    Additions, subtractions, multiplications and divisions of elements count one FLOP each, so that a multiplication with an
+    addition is two. A sum of n products counts 2 n and a sum of n terms n, as if it began at zero. Changes of sign, absolute
+    values, roundings to whole numbers, conversions and everything done to indices count nothing; neither does a factor
+    that is 1 or a term that is absent. Integers count like floating-point numbers.
+
+    Args:
+        flops: Additions, subtractions, multiplications and divisions.
+        special: Elementary functions: ``exp``, ``log``, ``sqrt``, ``sin``, ``tanh``, ``erf``, powers and their kin
+            (``expm1`` and ``log1p`` as one). What one of them costs in FLOPs differs between machines: they count apart.
+        comparisons: Maxima, minima and comparisons.
+
+    Example:
+        >>> Work(flops=2) * 3 + Work(special=1)
+        Work(flops=6, special=1, comparisons=0)
+    """
+
+    flops: int = 0
+    special: int = 0
+    comparisons: int = 0
+
+    def __add__(self, other: Work) -> Work:
+        return Work(self.flops + other.flops, self.special + other.special, self.comparisons + other.comparisons)
+
+    def __mul__(self, count: int) -> Work:
+        return Work(self.flops * count, self.special * count, self.comparisons * count)
+
+
+def broadcast(*shapes: Shape) -> Shape:
+    """The shape that several are broadcast to.
+
+    Example:
+        >>> broadcast((2, 1, 4), (3, 1))
+        (2, 3, 4)
+    """
+    rank = max(map(len, shapes), default=0)
+    columns = zip(*((1,) * (rank - len(shape)) + shape for shape in shapes), strict=True)
+    return tuple(next((size for size in column if size != 1), 1) for column in columns)
+
+
+@dataclass(frozen=True)
+class Fans:
+    """How many terms a weight's product sums.
+
+    Args:
+        fan_in: In each element of the result.
+        fan_out: In each element of the gradient by what comes in.
+    """
+
+    fan_in: float
+    fan_out: float
+
+
+Weighed = tuple[np.ndarray, Fans]
+"""The positions of a weight's elements as (blocks, out, in), and the terms that are summed."""
+
+
+Layout = Callable[[np.ndarray, Mapping[str, Any]], Weighed]
+"""From the positions of a weight's elements, in its shape, and the attributes of the node to how they lie."""
+
+
+def blocks(matrices: np.ndarray, fan_in: float | None = None, fan_out: float | None = None) -> Weighed:
+    """Of matrices [blocks, out, in]; by default as many terms are summed as a row or a column has elements."""
+    _, out, into = matrices.shape
+    return matrices, Fans(into if fan_in is None else fan_in, out if fan_out is None else fan_out)
+
 
 ParameterKind = Literal["bias", "embedding", "mean", "recurrent", "scale", "slope", "state", "variance"]
 
@@ -44,7 +119,7 @@ class OperatorFacts:
         adds_bias: Whether what is added to its result is a bias.
         roles: Input to what a parameter does there: ``"bias"``, ``"embedding"``, ``"mean"``, ``"recurrent"``, ``"scale"``,
             ``"slope"``, ``"state"``, ``"variance"``. Default: none that is known.
-        weights: Input to how the elements of a weight lie there; see `deep_bench.facts.weights`. Default: it has no weights.
+        weights: Input to how the elements of a weight lie there; see `deep_bench.facts.row`. Default: it has no weights.
         index_input: The input that indexes others; labels of a loss index the scores of the classes. Default: none.
         index_arithmetic: Whether shapes and indices are computed with it; a result of any other operator is data.
         passes: ``"each"``: it gives every number on as it is; ``"some"``: numbers are given on among others, or repeated.

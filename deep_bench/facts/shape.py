@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from deep_bench.facts.row import OperatorFacts
+from deep_bench.facts.row import OperatorFacts, Work
 from deep_bench.facts.rules import first, passing, single_result
-from deep_bench.facts.work import Work
 
 _MOVE = OperatorFacts(cost=Work, index_arithmetic=True, growth=passing, defines_special=True)
 

@@ -7,8 +7,7 @@ from math import log2, prod
 
 import numpy as np
 
-from deep_bench.facts.row import OperatorFacts
-from deep_bench.facts.work import Shape, Unknown, Work
+from deep_bench.facts.row import OperatorFacts, Shape, Unknown, Work
 
 Values = Sequence[np.ndarray | None]
 

@@ -26,8 +26,8 @@ from deep_bench.arrays import equal_arrays
 from deep_bench.check.judge import judge
 from deep_bench.check.oracle import Truth, establish
 from deep_bench.environments import Lean, place_of
-from deep_bench.environments.lean import SYSTEM as LEAN_SYSTEM
-from deep_bench.environments.lean import stamped_run
+from deep_bench.environments.declaration import SYSTEM as LEAN_SYSTEM
+from deep_bench.environments.declaration import stamped_run
 from deep_bench.errors import DeepBenchError, InvalidArgument, NotKept, Unsupported
 from deep_bench.graph import Network
 from deep_bench.measure.environment import disturbances, provenance

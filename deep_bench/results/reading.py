@@ -32,25 +32,23 @@ from deep_bench.operators.studies import settings
 from deep_bench.operators.studies.settings import QUANTITIES
 from deep_bench.records.model import CaseFacts, ErrorRecord, Record, SystemRecord, TrialRecord, VerdictRecord
 from deep_bench.records.store import load
-from deep_bench.results.labels import (
-    cell_labels,
-    framework_labels,
-    labels,
-    layout_labels,
-    optimizer_labels,
-    prefix_labels,
-    system_labels,
-)
 from deep_bench.results.result import (
     NS_IN_A_SECOND,
     Direction,
     Figure,
     Kind,
     Result,
+    cell_labels,
     figures_by_name,
+    framework_labels,
+    labels,
+    layout_labels,
     metric_figures,
+    optimizer_labels,
+    prefix_labels,
     seconds_figure,
     single_figure,
+    system_labels,
     time_figure,
     worst,
 )

@@ -31,8 +31,7 @@ from deep_bench.records.table import columns, print_line, print_table
 from deep_bench.results import formats
 from deep_bench.results.formats import Row, cell_value, finite, rows, sample_rows
 from deep_bench.results.formats import columns as formats_columns
-from deep_bench.results.labels import text_of
-from deep_bench.results.result import Figure, Result, distinguishing_labels, group_by
+from deep_bench.results.result import Figure, Result, distinguishing_labels, group_by, text_of
 
 if TYPE_CHECKING:
     import pandas

@@ -1,5 +1,5 @@
 from .adapter import ADAPTER_CHECKS as ADAPTER_CHECKS
-from .asynchronous_schemes import check_asynchronous as check_asynchronous
+from .schemes import check_asynchronous as check_asynchronous
 from .case import Case as Case
 from .case import freeze as freeze
 from .case import standard_cases as standard_cases

@@ -13,7 +13,7 @@ from .containers import convert as convert
 from .containers import open_container as open_container
 from .containers import write_container as write_container
 from .dataset import Dataset as Dataset
-from .evaluation import Evaluation as Evaluation
+from .validation import Evaluation as Evaluation
 from .form import TrainingForm as TrainingForm
 from .form import training_form as training_form
 from .initial import initialize as initialize

@@ -17,7 +17,7 @@ import numpy as np
 import onnx_ir as ir
 
 from deep_bench.errors import InvalidArgument, Unsupported
-from deep_bench.facts.weights import Fans
+from deep_bench.facts.row import Fans
 from deep_bench.graph import Network, NetworkLike, as_network, operator_name
 from deep_bench.graph.node import as_array, attributes, operator_facts
 from deep_bench.tensor import is_inexact

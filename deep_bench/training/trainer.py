@@ -16,7 +16,6 @@ from deep_bench.events import Callback, Moment
 from deep_bench.framework import A, Executor
 from deep_bench.graph import Network, NetworkLike
 from deep_bench.training.dataset import Dataset
-from deep_bench.training.evaluation import Evaluation
 from deep_bench.training.form import Feed, TrainingForm, training_form
 from deep_bench.training.loader import Loader
 from deep_bench.training.optimizer import Optimizer
@@ -31,6 +30,7 @@ from deep_bench.training.run_state import (
 )
 from deep_bench.training.samplers import Sampler, natural
 from deep_bench.training.steps import SeparateStep, StepTaker, Tree, step_on
+from deep_bench.training.validation import Evaluation
 
 _READ_EVERY = 256
 """Losses stay on the device until this many steps are done, or somebody asks: reading one waits for the device."""

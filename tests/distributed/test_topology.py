@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deep_bench.distributed.topology import TOPOLOGIES, Topology, complete, exponential, ring, topology, torus
+from deep_bench.distributed.schemes.neighbours import TOPOLOGIES, Topology, complete, exponential, ring, topology, torus
 from deep_bench.errors import InvalidArgument, UnknownName
 
 

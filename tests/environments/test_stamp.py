@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx
 
-from deep_bench.environments.lean import oldest_stamp, stamped_run
+from deep_bench.environments.declaration import oldest_stamp, stamped_run
 
 
 def stamped(text: str) -> onnx.ModelProto:

@@ -16,8 +16,8 @@ import deep_bench as db
 import deep_bench.facts
 from deep_bench.check import InProcessSubject, establish, judge
 from deep_bench.facts import OperatorFacts
+from deep_bench.facts.row import Shape, Work
 from deep_bench.facts.rules import first, passing
-from deep_bench.facts.work import Shape, Work
 from deep_bench.operators.case import Case
 from deep_bench.operators.checks.forward import defines_special
 from deep_bench.operators.checks.repeatability import rows_of

@@ -47,7 +47,7 @@ def test_no_row_is_hidden_by_that_of_another_family() -> None:
 
 def test_each_file_is_a_family_or_what_families_share() -> None:
     files = {file.stem for file in Path(deep_bench.facts.__file__).parent.glob("*.py")}
-    assert files == {*deep_bench.facts._FAMILIES.split(), "__init__", "row", "rules", "weights", "work"}
+    assert files == {*deep_bench.facts._FAMILIES.split(), "__init__", "row", "rules"}
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(OperatorFacts)])

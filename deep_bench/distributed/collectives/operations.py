@@ -41,7 +41,7 @@ import numpy as np
 
 from deep_bench.distributed.communicators.communicator import Communicator
 from deep_bench.distributed.loggp import ANSWER, WINDOW
-from deep_bench.distributed.topology import ring
+from deep_bench.distributed.schemes.neighbours import ring
 from deep_bench.errors import InvalidArgument
 
 

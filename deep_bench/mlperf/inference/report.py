@@ -17,8 +17,16 @@ from deep_bench.mlperf.inference.record import AccuracyRecord, InferenceRecord, 
 from deep_bench.mlperf.inference.settings import TARGET_SHARE, UNVERIFIED
 from deep_bench.records.model import VerdictRecord
 from deep_bench.records.table import columns, print_table
-from deep_bench.results.labels import cell_labels, labels, prefix_labels
-from deep_bench.results.result import NS_IN_A_SECOND, Figure, Result, figures_by_name, single_figure
+from deep_bench.results.result import (
+    NS_IN_A_SECOND,
+    Figure,
+    Result,
+    cell_labels,
+    figures_by_name,
+    labels,
+    prefix_labels,
+    single_figure,
+)
 
 
 def as_text(record: InferenceRecord) -> str:

@@ -22,8 +22,7 @@ from deep_bench.graph.node import KERNEL_DOMAIN, attach_kernel, kernel_of, outer
 from deep_bench.graph.shapes import Knowledge
 from deep_bench.network.gradient.rules import find, is_step
 from deep_bench.network.gradient.rules._subgraphs import sum_of
-from deep_bench.network.gradient.site import Site
-from deep_bench.network.gradient.tape import Symbol, Tape, inlined
+from deep_bench.network.gradient.tape import Site, Symbol, Tape, inlined
 from deep_bench.operators.placed import Placed, placed
 from deep_bench.tensor import is_float, is_integer
 

@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from deep_bench.facts import OPERATORS
-from deep_bench.facts.work import Unknown, Work
+from deep_bench.facts.row import Unknown, Work
 from deep_bench.graph import Network, attributes
 from deep_bench.graph.node import as_array, operator_facts, outer_values, subgraphs
 from deep_bench.operators.case_schema import row_of

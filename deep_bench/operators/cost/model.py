@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from deep_bench import frameworks
-from deep_bench.facts.work import Shape
+from deep_bench.facts.row import Shape
 from deep_bench.graph import Network
 from deep_bench.graph.node import as_array
 from deep_bench.graph.shapes import Knowledge

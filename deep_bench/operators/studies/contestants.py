@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from deep_bench.environments import place_of
-from deep_bench.environments.lean import stamped_run
+from deep_bench.environments.declaration import stamped_run
 from deep_bench.errors import DeepBenchError, InvalidArgument, Unsupported
 from deep_bench.operators.checks.finding import KernelFailure, in_a_line
 from deep_bench.operators.operator import KernelAdapter, Operator

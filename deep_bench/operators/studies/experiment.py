@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from pydantic import JsonValue
 
-from deep_bench.environments.lean import oldest_stamp
+from deep_bench.environments.declaration import oldest_stamp
 from deep_bench.errors import DeepBenchError, InvalidArgument, UnknownName, Unsupported, UnsupportedOperator, WorkerDied
 from deep_bench.graph import Network
 from deep_bench.measure.environment import disturbances, provenance

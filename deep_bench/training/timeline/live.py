@@ -30,8 +30,8 @@ devices = Registry(
     "device to wait for",
     "deep_bench.timeline_devices",
     builtin={
-        "tensorflow": "deep_bench.adapters.tensorflow.timeline:TensorFlowDevice",
-        "torch": "deep_bench.adapters.torch.timeline:TorchDevice",
+        "tensorflow": "deep_bench.adapters.tensorflow.profile:TensorFlowDevice",
+        "torch": "deep_bench.adapters.torch.profile:TorchDevice",
     },
     requires={"tensorflow": ("tensorflow",), "torch": ("torch",)},
     extras={"tensorflow": "deep-bench[tensorflow]", "torch": "deep-bench[torch]"},

@@ -281,8 +281,8 @@ callbacks = Registry(
     "callback",
     "deep_bench.timeline_callbacks",
     builtin={
-        "keras": "deep_bench.adapters.tensorflow.timeline:keras_callback",
-        "lightning": "deep_bench.adapters.torch.timeline:lightning_callback",
+        "keras": "deep_bench.adapters.tensorflow.profile:keras_callback",
+        "lightning": "deep_bench.adapters.torch.profile:lightning_callback",
     },
     requires={"keras": ("keras",), "lightning": ("torch",)},
     extras={"keras": "deep-bench[tensorflow]", "lightning": "lightning"},

@@ -110,7 +110,7 @@ _writers = Registry(
     "deep_bench.tensorboard_writers",
     builtin={
         "tensorboardX": "tensorboardX:SummaryWriter",
-        "torch": "deep_bench.adapters.torch.timeline:summary_writer",
+        "torch": "deep_bench.adapters.torch.profile:summary_writer",
     },
     requires={"tensorboardX": ("tensorboardX",), "torch": ("torch", "tensorboard")},
 )

@@ -16,7 +16,6 @@ from deep_bench.reference.operators.contrib import (
     layout,
     linear,
     normalization,
-    pooling,
     quantize,
     recurrent,
 )
@@ -30,8 +29,6 @@ FAMILIES = (
     layout,
     linear,
     normalization,
-    pooling,
-    linear,
     quantize,
     recurrent,
 )

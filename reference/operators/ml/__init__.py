@@ -7,6 +7,6 @@ most of these models were made; each function says so.
 
 from __future__ import annotations
 
-from deep_bench.reference.operators.ml import encode, linear, scale, svm, tree
+from deep_bench.reference.operators.ml import features, models, tree
 
-FAMILIES = (encode, linear, scale, svm, tree)
+FAMILIES = (features, models, tree)

@@ -6,7 +6,7 @@ import numpy as np
 
 from deep_bench.errors import InvalidInput
 from deep_bench.reference.operators._arguments import in_float32
-from deep_bench.reference.operators.ml._models import (
+from deep_bench.reference.operators.ml.models import (
     COMPARISONS,
     LEAF,
     MEMBER,

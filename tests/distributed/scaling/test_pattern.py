@@ -20,7 +20,7 @@ from deep_bench.distributed.scaling.pattern import (
     learned_pattern,
 )
 from deep_bench.distributed.scaling.trace import CallPhase, RunTrace, TracedCall, scheme_to_trace, traced
-from deep_bench.distributed.topology import TOPOLOGIES
+from deep_bench.distributed.schemes.neighbours import TOPOLOGIES
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.training.recipes import load_recipe
 

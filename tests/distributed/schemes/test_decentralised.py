@@ -11,8 +11,7 @@ import pytest
 import deep_bench as db
 from deep_bench.arrays import NUMPY
 from deep_bench.distributed.communicators.local import LocalCommunicator, run_local
-from deep_bench.distributed.schemes.neighbours import Decentralised
-from deep_bench.distributed.topology import Topology, ring
+from deep_bench.distributed.schemes.neighbours import Decentralised, Topology, ring
 from deep_bench.errors import InvalidArgument, UnknownName
 from deep_bench.reference.distributed.neighbours import Decentralised as Reference
 from deep_bench.testing.schemes import check_scheme

@@ -11,8 +11,7 @@ import pytest
 import deep_bench as db
 from deep_bench.arrays import NUMPY
 from deep_bench.distributed.communicators.local import LocalCommunicator, run_local
-from deep_bench.distributed.schemes.neighbours import GradientPush
-from deep_bench.distributed.topology import Topology
+from deep_bench.distributed.schemes.neighbours import GradientPush, Topology
 from deep_bench.errors import InvalidArgument, UnknownName
 from deep_bench.reference.distributed.neighbours import GradientPush as Reference
 from deep_bench.testing.schemes import check_scheme

@@ -13,8 +13,7 @@ from deep_bench.reference.distributed.averaged import AllReduce, Averaging, Hier
 from deep_bench.reference.distributed.compressed import LowRank, OneBit, Quantised, Sparse
 from deep_bench.reference.distributed.neighbours import Decentralised, Gossip, GradientPush, neighbours
 from deep_bench.reference.distributed.server import Asynchronous, ParameterServer, StaleSynchronous
-from deep_bench.testing.asynchronous_schemes import check_asynchronous
-from deep_bench.testing.schemes import check_scheme
+from deep_bench.testing.schemes import check_asynchronous, check_scheme
 
 RULE = db.optimizers["momentum"](lr=0.1, momentum=0.5)
 ADAM = db.optimizers["adam"](lr=0.1)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import deep_bench as db
-from deep_bench.distributed.topology import TOPOLOGIES
+from deep_bench.distributed.schemes.neighbours import TOPOLOGIES
 from deep_bench.errors import InvalidArgument
 from deep_bench.reference.distributed.neighbours import Decentralised, Gossip, GradientPush, one_peer_exponential, weights
 from tests.reference.distributed.problem import numbers, scalars

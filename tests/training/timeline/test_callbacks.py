@@ -63,7 +63,7 @@ def test_a_framework_that_stops_in_a_batch(clock: Any) -> None:
 
 def test_lightning_hooks_in_its_order(clock: Any) -> None:
     pytest.importorskip("torch")
-    from deep_bench.adapters.torch.timeline import LightningHooks
+    from deep_bench.adapters.torch.profile import LightningHooks
 
     trainer = SimpleNamespace(sanity_checking=True)
     with db.timeline(warm_up=0) as t:

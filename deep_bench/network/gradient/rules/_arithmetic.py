@@ -12,7 +12,7 @@ import math
 import ml_dtypes
 import numpy as np
 
-from deep_bench.network.gradient.site import Site
+from deep_bench.network.gradient.tape import Site
 from deep_bench.tensor import is_float
 
 

@@ -28,8 +28,7 @@ from deep_bench.network.gradient.rules._subgraphs import (
     zeros,
     zeros_or,
 )
-from deep_bench.network.gradient.site import Site
-from deep_bench.network.gradient.tape import Symbol, Tape, copied, inlined
+from deep_bench.network.gradient.tape import Site, Symbol, Tape, copied, inlined
 
 __all__ = ["If", "Loop", "Scan", "SequenceMap"]
 

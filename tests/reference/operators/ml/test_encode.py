@@ -7,7 +7,7 @@ import pytest
 from onnx import numpy_helper
 
 from deep_bench.errors import InvalidInput, Unsupported
-from deep_bench.reference.operators.ml.encode import (
+from deep_bench.reference.operators.ml.features import (
     CastMap,
     CategoryMapper,
     DictVectorizer,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from deep_bench.errors import InvalidInput, Unsupported
-from deep_bench.reference.operators.ml.linear import LinearClassifier, LinearRegressor
+from deep_bench.reference.operators.ml.models import LinearClassifier, LinearRegressor
 
 RNG = np.random.default_rng(4)
 TRANSFORMS = ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"]

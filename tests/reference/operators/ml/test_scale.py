@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from deep_bench.errors import InvalidInput, Unsupported
-from deep_bench.reference.operators.ml.scale import (
+from deep_bench.reference.operators.ml.features import (
     ArrayFeatureExtractor,
     Binarizer,
     FeatureVectorizer,

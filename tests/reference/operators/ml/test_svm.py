@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from deep_bench.errors import InvalidInput, Unsupported
-from deep_bench.reference.operators.ml.svm import SVMClassifier, SVMRegressor
+from deep_bench.reference.operators.ml.models import SVMClassifier, SVMRegressor
 
 KERNELS = ["LINEAR", "POLY", "RBF", "SIGMOID"]
 TRANSFORMS = ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO"]

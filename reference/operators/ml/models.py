@@ -1,4 +1,4 @@
-"""What the models of this domain have in common: rows of features, class labels, scores, ``post_transform``; and forests.
+"""Linear models and support vectors; and what models have in common: features, class labels, scores, forests.
 
 A forest is decision trees as arrays of nodes, and which leaf each row of features falls into.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from deep_bench.errors import InvalidInput, InvalidNetwork
 from deep_bench.reference.operators._arguments import check_choice
 from deep_bench.reference.operators.activation import Sigmoid, Softmax
 from deep_bench.tensor import is_float
+
+__all__ = ["LinearClassifier", "LinearRegressor", "SVMClassifier", "SVMRegressor"]
 
 
 def real(x: Any) -> Any:
@@ -250,3 +253,204 @@ def listed_forest(
     missing = np.asarray(fields["missing_value_tracks_true"] or np.zeros(len(nodes)), dtype=np.bool_)
     threshold = np.asarray(fields["values"])
     return Forest(mode, feature, threshold, missing, true, false, roots, {}, (at, np.asarray(target, np.int64), weight))
+
+
+def _sums(x, coefficients, intercepts, count):
+    """``x W^T + b`` for ``count`` rows of ``W``."""
+    w = weights(coefficients, x, (count, x.shape[1]))
+    b = weights(intercepts, x, (count,)) if intercepts else 0
+    return np.matmul(x, w.T) + b
+
+
+def LinearRegressor(x, *, coefficients=None, intercepts=None, post_transform="NONE", targets=1):
+    """The transform of ``x W^T + b``, one column per target. Source: ONNX LinearRegressor, ai.onnx.ml 1."""
+    x = rows(x)
+    return transformed(_sums(x, coefficients, intercepts, targets), post_transform).astype(np.float32)
+
+
+def LinearClassifier(
+    x,
+    *,
+    coefficients,
+    classlabels_ints=None,
+    classlabels_strings=None,
+    intercepts=None,
+    multi_class=0,
+    post_transform="NONE",
+):
+    """The class with the largest of the scores ``x W^T + b``, and their transform.
+
+    If ``W`` has one row for two classes, that is the second one's score ``s``: the second class is chosen where ``s > 0``,
+    and the scores are ``1 - s`` and ``s``. What ``multi_class`` says of the training makes no difference.
+
+    Source:
+        ONNX LinearClassifier, ai.onnx.ml 1; ONNX Runtime for one row of weights.
+    """
+    x = rows(x)
+    labels = class_labels(classlabels_ints, classlabels_strings)
+    one_row = len(labels) == 2 and len(coefficients) == x.shape[1]
+    if not one_row and len(coefficients) != len(labels) * x.shape[1]:
+        raise InvalidInput(
+            f"{len(coefficients)} coefficients for {len(labels)} classes and {x.shape[1]} features",
+            "one for each class and feature",
+        )
+    scores = _sums(x, coefficients, intercepts, 1 if one_row else len(labels))
+    if one_row:
+        score = scores[:, 0]
+        chosen, z = (score > 0).astype(np.int64), two_classes(score, post_transform, probability=True)
+    else:
+        chosen, z = np.argmax(scores, axis=1), transformed(scores, post_transform)
+    return labels[chosen], z.astype(np.float32)
+
+
+def _kernel(x, vectors, kind, parameters):
+    """``k(x, v)`` of every row with every vector: ``[N, V]``.
+
+    ``LINEAR``: ``x v``; ``POLY``: ``(gamma x v + c) ** degree``; ``RBF``: ``exp(-gamma |x - v|^2)``; ``SIGMOID``:
+    ``tanh(gamma x v + c)``.
+    """
+    check_choice("a support vector machine", "kernel_type", kind, ("LINEAR", "POLY", "RBF", "SIGMOID"))
+    gamma, c, degree = parameters or (0.0, 0.0, 0.0)
+    if kind == "RBF":
+        difference = np.expand_dims(x, 1) - vectors
+        return np.exp(-gamma * np.sum(np.square(difference), axis=2))
+    products = np.matmul(x, vectors.T)
+    if kind == "LINEAR":
+        return products
+    scaled = gamma * products + c
+    return np.tanh(scaled) if kind == "SIGMOID" else np.power(scaled, degree)
+
+
+def SVMRegressor(
+    x,
+    *,
+    coefficients=None,
+    kernel_params=None,
+    kernel_type="LINEAR",
+    n_supports=0,
+    one_class=0,
+    post_transform="NONE",
+    rho=None,
+    support_vectors=None,
+):
+    """``sum of coefficient * k(x, v)`` over the support vectors ``v``, plus ``rho``; without any, a linear model.
+
+    With ``one_class`` the result is 1 where that is positive, else -1: whether the row is like those seen in training.
+
+    Source:
+        ONNX SVMRegressor, ai.onnx.ml 1; Smola and Schölkopf, 2004; Schölkopf et al., 2001 for one class.
+    """
+    x = rows(x)
+    if n_supports:
+        features = _kernel(x, weights(support_vectors, x, (n_supports, -1)), kernel_type, kernel_params)
+    else:
+        features = x
+    y = np.matmul(features, weights(coefficients, x, (features.shape[1], 1))) + weights(rho, x)[:1]
+    if one_class:
+        return np.where(y > 0, 1, -1).astype(np.float32)
+    return transformed(y, post_transform).astype(np.float32)
+
+
+def SVMClassifier(
+    x,
+    *,
+    classlabels_ints=None,
+    classlabels_strings=None,
+    coefficients=None,
+    kernel_params=None,
+    kernel_type="LINEAR",
+    post_transform="NONE",
+    prob_a=None,
+    prob_b=None,
+    rho=None,
+    support_vectors=None,
+    vectors_per_class=None,
+):
+    """The class that wins most of the duels between two classes each, and the duels' scores or the classes' probabilities.
+
+    In the duel of ``i < j`` class ``i`` wins where ``s = sum of coefficient * k(x, v) + rho`` over both classes' support
+    vectors is positive. The scores are those of the duels ``(0, 1), (0, 2), … (1, 2), …``; for two classes ``-s`` and ``s``.
+    With ``prob_a`` and ``prob_b`` they are the probabilities of the classes. Without support vectors the scores are linear
+    in ``x``, one for each class, and the largest wins.
+
+    Source:
+        ONNX SVMClassifier, ai.onnx.ml 1; LIBSVM (Chang and Lin, 2011), sections 4.1 and 8; ONNX Runtime for the order of
+        scores.
+    """
+    x = rows(x)
+    labels = class_labels(classlabels_ints, classlabels_strings)
+    if not sum(vectors_per_class or ()):
+        scores = np.matmul(x, weights(coefficients, x, (len(labels), x.shape[1])).T) + weights(rho, x)[:1]
+        return labels[np.argmax(scores, axis=1)], transformed(scores, post_transform).astype(np.float32)
+    if len(vectors_per_class) != len(labels) or len(labels) < 2:
+        raise InvalidInput(f"support vectors of {len(vectors_per_class)} classes for {len(labels)} labels", "two or more")
+    kernel = _kernel(x, weights(support_vectors, x, (sum(vectors_per_class), -1)), kernel_type, kernel_params)
+    scores = _duels(kernel, weights(coefficients, x, (-1, sum(vectors_per_class))), vectors_per_class)
+    scores = scores + weights(rho, x, (scores.shape[1],))
+    count = len(labels)
+    votes = np.zeros((len(scores), count), dtype=np.int64)
+    for duel, (i, j) in enumerate(combinations(range(count), 2)):
+        first = scores[:, duel] > 0
+        votes[:, i] += first
+        votes[:, j] += ~first
+    chosen = np.argmax(votes, axis=1)
+    if prob_a:
+        z = transformed(_probabilities(scores, prob_a, prob_b, len(labels)), post_transform)
+    elif len(labels) == 2:
+        z = two_classes(scores[:, 0], post_transform, probability=False)
+    else:
+        z = transformed(scores, post_transform)
+    return labels[chosen], z.astype(np.float32)
+
+
+def _duels(kernel, coefficients, vectors_per_class):
+    """The sums of the duels, ``[N, C (C - 1) / 2]``.
+
+    A support vector of class ``i`` has a coefficient for each other class; row ``j - 1`` is for ``j > i``, row ``j`` for
+    ``j < i``.
+    """
+    starts = np.cumsum((0, *vectors_per_class))
+    of = [slice(a, b) for a, b in pairwise(starts.tolist())]
+    return np.stack(
+        [
+            np.matmul(kernel[:, of[i]], coefficients[j - 1, of[i]]) + np.matmul(kernel[:, of[j]], coefficients[i, of[j]])
+            for i, j in combinations(range(len(of)), 2)
+        ],
+        axis=1,
+    )
+
+
+def _probabilities(scores, a, b, count):
+    """Each class's probability, from those of the duels: ``1 / (1 + exp(a s + b))`` that the first one wins."""
+    first = np.clip(Sigmoid(-(scores * weights(a, scores) + weights(b, scores))), 1e-7, 1 - 1e-7)
+    duels = np.zeros_like(scores, shape=(len(scores), count, count))
+    for duel, (i, j) in enumerate(combinations(range(count), 2)):
+        duels[:, i, j], duels[:, j, i] = first[:, duel], 1 - first[:, duel]
+    return np.stack([_coupled(r) for r in duels]) if len(duels) else np.zeros_like(scores, shape=(0, count))
+
+
+def _coupled(r):
+    """Probabilities ``p`` of the classes that come close to ``r[i, j] = p[i] / (p[i] + p[j])``.
+
+    They minimize the sum of ``(r[j, i] p[i] - r[i, j] p[j])^2``, which is ``2 p Q p``. One coordinate after the other is
+    moved to where ``(Q p)[t] = p Q p`` and the sum made 1 again, until all of these differ by less than ``0.005 / C``.
+
+    Source:
+        Wu, Lin and Weng, 2004, algorithm 2, with the stopping rule of LIBSVM.
+    """
+    count = len(r)
+    q = -(r * r.T)
+    np.fill_diagonal(q, np.sum(np.square(r), axis=0))
+    p = np.full_like(r, 1 / count, shape=(count,))
+    for _ in range(max(100, count)):
+        qp = np.matmul(q, p)
+        pqp = np.sum(p * qp)
+        if np.max(np.abs(qp - pqp)) < 0.005 / count:
+            break
+        for t in range(count):
+            step = (pqp - qp[t]) / q[t, t]
+            p[t] = p[t] + step
+            pqp = (pqp + step * (step * q[t, t] + 2 * qp[t])) / np.square(1 + step)
+            qp = (qp + step * q[t]) / (1 + step)
+            p = p / (1 + step)
+    return p
