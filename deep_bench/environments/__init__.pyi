@@ -5,7 +5,7 @@ from .building import remove as remove
 from .declaration import Built as Built
 from .declaration import Declaration as Declaration
 from .declaration import Declarations as Declarations
+from .declaration import Lean as Lean
 from .declaration import all_built as all_built
 from .declaration import built as built
 from .declaration import place_of as place_of
-from .declaration import Lean as Lean

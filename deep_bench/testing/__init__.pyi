@@ -1,5 +1,4 @@
 from .adapter import ADAPTER_CHECKS as ADAPTER_CHECKS
-from .schemes import check_asynchronous as check_asynchronous
 from .case import Case as Case
 from .case import freeze as freeze
 from .case import standard_cases as standard_cases
@@ -11,6 +10,7 @@ from .operators import Findings as Findings
 from .operators import check_operator as check_operator
 from .schemes import SchemeFinding as SchemeFinding
 from .schemes import SchemeReport as SchemeReport
+from .schemes import check_asynchronous as check_asynchronous
 from .schemes import check_scheme as check_scheme
 from .standard import Outcome as Outcome
 from .standard import run_case as run_case

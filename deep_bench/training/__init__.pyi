@@ -13,7 +13,6 @@ from .containers import convert as convert
 from .containers import open_container as open_container
 from .containers import write_container as write_container
 from .dataset import Dataset as Dataset
-from .validation import Evaluation as Evaluation
 from .form import TrainingForm as TrainingForm
 from .form import training_form as training_form
 from .initial import initialize as initialize
@@ -34,5 +33,6 @@ from .run_state import History as History
 from .runs import several as several
 from .samplers import Sampler as Sampler
 from .trainer import Trainer as Trainer
+from .validation import Evaluation as Evaluation
 from .validation import validate_training as validate_training
 from .workload import train as train
