@@ -10,9 +10,10 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC
 from io import SEEK_CUR, SEEK_END, SEEK_SET
+from itertools import accumulate
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -33,7 +34,6 @@ INLINE_SAMPLES = 5_000
 
 
 _COLUMNS = {"ns": np.int64, "preempted": np.bool_, "cpu_ns": np.int64}
-_KINDS = {"ns": "iu", "preempted": "b", "cpu_ns": "iu"}
 _LARGEST_JSON_BYTES = 256 * 2**20
 _LARGEST_ARRAYS_BYTES = 4 * 2**30
 
@@ -47,7 +47,6 @@ class RecordWriter:
 
     Attributes:
         path: The JSON file.
-        unwritten: Why the last `keep` wrote nothing, if it did not.
 
     Raises:
         InvalidArgument: The folder is missing or read-only, or there is no space.
@@ -55,7 +54,6 @@ class RecordWriter:
 
     def __init__(self, folder: Path, record: Record) -> None:
         self.path = _new_path(Path(folder), record)
-        self.unwritten: InvalidArgument | None = None
         self._arrays: Path | None = None
         self.write(record)
 
@@ -69,7 +67,13 @@ class RecordWriter:
         old, arrays_path = self._arrays, None
         try:
             if sets:
-                arrays_path = _write_arrays(self.path, sets)
+                arrays_path = self.path.with_name(f"{self.path.stem}_{secrets.token_hex(4)}.h5")
+                columns: dict[str, np.ndarray] = {}
+                for name, samples in sets.items():
+                    for column, dtype in _COLUMNS.items():
+                        values = [getattr(block, column) for block in samples.blocks if getattr(block, column) is not None]
+                        columns[f"{name}/{column}"] = np.concatenate([*values, np.empty(0, dtype)])
+                replace(arrays_path, lambda temporary: fill_columns(temporary, columns))
                 content["arrays"] = {"name": arrays_path.name, "sha256": digest(arrays_path)}
             replace(self.path, lambda temporary: temporary.write_text(_json(content), encoding="utf-8"))
             self._arrays = arrays_path
@@ -81,14 +85,6 @@ class RecordWriter:
                 f"cannot write the record {self.path}: {error.strerror or error}", "a folder with space that can be written"
             ) from error
         return self.path
-
-    def keep(self, record: Record) -> None:
-        """`write` while the measurement goes on, which a full disk does not end: the reason is held in `unwritten`."""
-        self.unwritten = None
-        try:
-            self.write(record)
-        except InvalidArgument as error:
-            self.unwritten = error
 
     def _drop(self, arrays: Path | None) -> None:
         """Remove arrays that no record names."""
@@ -177,21 +173,51 @@ def _json(content: dict[str, Any]) -> str:
     return re.sub(rf"\[\n\s*({numbers}(?:,\n\s*{numbers})*)\n\s*\]", lambda m: f"[{' '.join(m[1].split())}]", text) + "\n"
 
 
-def _write_arrays(path: Path, sets: dict[str, SampleSet]) -> Path:
-    target = path.with_name(f"{path.stem}_{secrets.token_hex(4)}.h5")
+def fill_columns(path: Path, columns: Mapping[str, np.ndarray]) -> None:
+    """Write arrays by name to a new HDF5 file.
 
-    def fill(temporary: Path) -> None:
-        with FileForHdf5(temporary) as plain, h5py.File(plain, "w") as file:
-            for name, samples in sets.items():
-                for column, dtype in _COLUMNS.items():
-                    values = [v for block in samples.blocks if (v := getattr(block, column)) is not None]
-                    data = np.concatenate(values) if values else np.empty(0, dtype)
-                    packed = {"compression": "gzip", "shuffle": True} if len(data) else {}
-                    file.create_dataset(f"{name}/{column}", data=data, **packed)
-                plain.check()
+    Raises:
+        OSError: There is no space, a quota or limit is reached, …
+    """
+    with FileForHdf5(path) as plain, h5py.File(plain, "w") as file:
+        for name, values in columns.items():
+            packed = {"compression": "gzip", "shuffle": True} if len(values) else {}
+            file.create_dataset(name, data=values, **packed)
+            plain.check()
 
-    replace(target, fill)
-    return target
+
+def read_columns(path: Path, columns: Mapping[str, tuple[type, int | None]], contents: str) -> dict[str, np.ndarray]:
+    """Rows of whole numbers, or of truth values, that `fill_columns` wrote.
+
+    Args:
+        path: The file, of which nothing but these is read.
+        columns: Name to NumPy type and length; any length where that is ``None``.
+        contents: What they are, for messages.
+
+    Raises:
+        InvalidRecord: The file cannot be read; it does not hold such a column itself, or one of another type or length, or
+            one that is too large.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    try:
+        with h5py.File(path, "r") as file:
+            for name, (dtype, length) in columns.items():
+                places = accumulate(name.split("/"), "{}/{}".format)  # no link on the way may lead to other files
+                if not all(isinstance(file.get(place, getlink=True), h5py.HardLink) for place in places):
+                    raise KeyError(f"{name} is not in this file")
+                stored = file[name]
+                if stored.is_virtual or stored.external:
+                    raise KeyError(f"{name} is not in this file")
+                if stored.ndim != 1 or (length is not None and stored.shape != (length,)):
+                    raise InvalidRecord(f"{path}: {name} holds {stored.shape} samples", f"({length},)")
+                if stored.dtype.kind not in ("b" if dtype is np.bool_ else "iu"):
+                    raise InvalidRecord(f"{path}: {name} holds {stored.dtype}", dtype.__name__)
+                if stored.size * 8 > _LARGEST_ARRAYS_BYTES:
+                    raise InvalidRecord(f"{path}: {name} has {stored.size} entries", "fewer than fit into 4 GiB")
+                arrays[name] = stored[()].astype(dtype)
+    except (OSError, KeyError, AttributeError) as error:  # a group has none of a column's attributes
+        raise InvalidRecord(f"{path} does not hold {contents}: {error}") from error
+    return arrays
 
 
 def replace(target: Path, fill: Callable[[Path], Any]) -> None:
@@ -294,25 +320,19 @@ def _read_json(path: Path) -> dict[str, Any]:
 def _fill(record: Record, path: Path, arrays: ArrayFile) -> None:
     """Read the samples that lie in HDF5 into the record's blocks."""
     beside = file_beside(path, arrays, "its samples' file", _LARGEST_ARRAYS_BYTES)
-    try:
-        with h5py.File(beside, "r") as file:
-            for samples in _sets(record).values():
-                if samples.dataset is not None:
-                    # fill set
-                    group = file[samples.dataset]
-                    for column, dtype in _COLUMNS.items():
-                        holders = [block for block in samples.blocks if getattr(block, column) is not None]
-                        total, stored = sum(block.n for block in holders), group[column]
-                        if total * 8 > _LARGEST_ARRAYS_BYTES or stored.shape != (total,):
-                            raise InvalidRecord(f"{path}: {samples.dataset} holds {stored.shape} samples", f"({total},)")
-                        if stored.dtype.kind not in _KINDS[column]:
-                            raise InvalidRecord(f"{path}: {samples.dataset}/{column} holds {stored.dtype}", dtype.__name__)
-                        values = stored[()].astype(dtype)
-                        for block, end in zip(holders, np.cumsum([block.n for block in holders]), strict=True):
-                            setattr(block, column, values[end - block.n : end])
-                    samples.dataset = None
-    except (OSError, KeyError) as error:
-        raise InvalidRecord(f"{beside} does not hold the samples of {path.name}: {error}") from error
+    holders = {
+        f"{samples.dataset}/{column}": [block for block in samples.blocks if getattr(block, column) is not None]
+        for samples in _sets(record).values()
+        if samples.dataset is not None
+        for column in _COLUMNS
+    }
+    lengths = {name: (_COLUMNS[name.rpartition("/")[2]], sum(b.n for b in blocks)) for name, blocks in holders.items()}
+    for name, values in read_columns(beside, lengths, f"the samples of {path.name}").items():
+        blocks = holders[name]
+        for block, end in zip(blocks, np.cumsum([block.n for block in blocks]), strict=True):
+            setattr(block, name.rpartition("/")[2], values[end - block.n : end])
+    for samples in _sets(record).values():
+        samples.dataset = None
 
 
 def _see_times(values: Any, least: int, where: str) -> None:

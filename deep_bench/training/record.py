@@ -27,7 +27,6 @@ from deep_bench.records.fields import Count, Date, Nanoseconds, NotNegative, Rec
 from deep_bench.records.folders import output_folder
 from deep_bench.records.model import ArrayFile, ErrorRecord, NetworkFacts, OptionsRecord, Tensor
 from deep_bench.records.store import INLINE_SAMPLES, digest, file_beside, read_model, written
-from deep_bench.tensor import TensorSpec
 from deep_bench.training.checkpoint import read_checkpoint, write_checkpoint
 from deep_bench.training.dataset import facts
 from deep_bench.training.run_state import PHASES, EvaluationResult, History
@@ -281,8 +280,8 @@ def network_facts(network: Network) -> NetworkFacts:
         name=network.name,
         sha256=network.sha256,
         opset=dict(network.opsets),
-        inputs=[_tensor_facts(spec) for spec in network.inputs],
-        outputs=[_tensor_facts(spec) for spec in network.outputs],
+        inputs=[Tensor.of(spec) for spec in network.inputs],
+        outputs=[Tensor.of(spec) for spec in network.outputs],
         nodes=sum(1 for _ in network.all_nodes()),
         parameters=sum(array.size for array in network.parameters.values()),
     )
@@ -303,10 +302,6 @@ def data_facts(trainer: Any) -> dict[str, dict[str, JsonValue]]:
     if hasattr(sampler, "facts"):
         by_part["sampler"] = sampler.facts()
     return by_part
-
-
-def _tensor_facts(spec: TensorSpec) -> Tensor:
-    return Tensor(name=spec.name, shape=list(spec.shape), dtype="string" if spec.dtype == object else spec.dtype.name)
 
 
 _COLUMNS = ("losses", "sizes", "stamps")

@@ -20,6 +20,7 @@ from deep_bench.operators.case import Case
 from deep_bench.operators.suites.suite import Suite
 from deep_bench.records import store
 from deep_bench.records.store import INLINE_SAMPLES, RecordWriter, load
+from deep_bench.study.study import RecordFile
 from deep_bench.training.timeline.record import ThreadRecord, TimelineRecord
 from deep_bench.training.timeline.record import write as write_timeline
 from tests.measure.test_storage import record, same
@@ -72,17 +73,20 @@ def test_a_record_that_could_not_be_written_is_written_when_there_is_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, later = record(INLINE_SAMPLES), record(INLINE_SAMPLES, systems=3)
-    writer = RecordWriter(tmp_path, first)
+    file = RecordFile(first, tmp_path)
+    file.record = later
     with monkeypatch.context() as full:
         full.setattr(Path, "write_text", no_space)
-        writer.keep(later)
-    assert FULL in str(writer.unwritten)
+        file.keep()
+    with pytest.raises(NotKept, match=FULL) as refused:
+        file.result(lambda record, path: (record, path))
+    assert refused.value.found == (later, None)
     assert len(names(tmp_path)) == 2, "the arrays that no record names are gone"
-    assert same(load(writer.path), first)
-    writer.keep(later)
-    assert writer.unwritten is None
+    assert same(load(file.path), first)
+    file.keep()
+    assert file.result(lambda record, path: path) == file.path
     assert len(names(tmp_path)) == 2
-    assert same(load(writer.path), later)
+    assert same(load(file.path), later)
 
 
 def test_a_timeline_without_space_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

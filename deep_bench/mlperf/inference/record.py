@@ -8,13 +8,12 @@ is read.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from math import floor
 from pathlib import Path
 from typing import Literal
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, JsonValue, model_validator
@@ -34,7 +33,7 @@ from deep_bench.mlperf.inference.settings import (
 )
 from deep_bench.records.fields import Date, Nanoseconds, RecordModel, WholeNumbers
 from deep_bench.records.model import ArrayFile, ErrorRecord, Forms, NetworkFacts, OptionsRecord, Sha256, VerdictRecord
-from deep_bench.records.store import INLINE_SAMPLES, FileForHdf5, digest, file_beside, read_model, written
+from deep_bench.records.store import INLINE_SAMPLES, digest, file_beside, fill_columns, read_columns, read_model, written
 
 OWN_COLUMNS = ("index", "query", "issued_ns", "done_ns")
 TRACED_COLUMNS = ("traced_query", "delay_ns", "latency_ns")
@@ -514,7 +513,7 @@ def save(record: InferenceRecord, folder: Path) -> Path:
     if sum(map(len, columns.values())) <= INLINE_SAMPLES:
         content = record.model_copy(update={"arrays": None})
     else:
-        file = written(folder / ARRAYS, lambda temporary: _write(temporary, columns))
+        file = written(folder / ARRAYS, lambda temporary: fill_columns(temporary, columns))
         content = record.model_copy(
             update={
                 "arrays": ArrayFile(name=file.name, sha256=digest(file)),
@@ -564,33 +563,10 @@ def _judged_again(record: InferenceRecord, path: Path) -> InferenceRecord:
 def _with_arrays(record: InferenceRecord, arrays: ArrayFile, path: Path) -> InferenceRecord:
     """With the columns that lie in the HDF5 file."""
     beside = file_beside(path, arrays, "its latencies' file", _LARGEST_ARRAYS_BYTES)
-    try:
-        with h5py.File(beside, "r") as file:
-            columns = {name: _column(file, name) for name in (*OWN_COLUMNS, *TRACED_COLUMNS)}
-    except (OSError, KeyError) as error:
-        raise InvalidRecord(f"{beside} does not hold the latencies of {path.name}: {error}") from error
+    types = dict.fromkeys((*OWN_COLUMNS, *TRACED_COLUMNS), (np.int64, None))
+    columns = read_columns(beside, types, f"the latencies of {path.name}")
     try:
         latencies = LatencyRecord(n=record.latencies.n, **columns)
         return InferenceRecord.model_validate({**dict(record), "arrays": None, "latencies": latencies})
     except ValueError as error:
         raise InvalidRecord(f"{beside}: {error}", f"{record.latencies.n} latencies") from error
-
-
-def _write(path: Path, columns: Mapping[str, NDArray[np.int64]]) -> None:
-    with FileForHdf5(path) as plain, h5py.File(plain, "w") as file:
-        for name, values in columns.items():
-            packed = {"compression": "gzip", "shuffle": True} if len(values) else {}
-            file.create_dataset(name, data=values, **packed)
-
-
-def _column(file: h5py.File, name: str) -> NDArray[np.int64]:
-    if not isinstance(file.get(name, getlink=True), h5py.HardLink):
-        raise KeyError(f"{name} is not in this file")
-    stored = file[name]
-    if isinstance(stored, h5py.Dataset) and (stored.is_virtual or stored.external):
-        raise KeyError(f"{name} lies in other files")
-    if not isinstance(stored, h5py.Dataset) or stored.ndim != 1 or stored.dtype.kind not in "iu":
-        raise KeyError(f"{name} is no column of whole numbers")
-    if stored.size * 8 > _LARGEST_ARRAYS_BYTES:
-        raise KeyError(f"{name} has {stored.size} entries")
-    return stored[()].astype(np.int64)

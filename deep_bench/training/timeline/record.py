@@ -14,7 +14,6 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
@@ -23,7 +22,7 @@ from deep_bench.errors import InvalidArgument, InvalidRecord
 from deep_bench.measure.environment import Environment
 from deep_bench.records.fields import Count, Date, RecordModel, WholeNumbers
 from deep_bench.records.model import ArrayFile
-from deep_bench.records.store import INLINE_SAMPLES, FileForHdf5, digest, file_beside, read_model, written
+from deep_bench.records.store import INLINE_SAMPLES, digest, file_beside, fill_columns, read_columns, read_model, written
 from deep_bench.training.timeline.journal import read_journal
 from deep_bench.training.timeline.stamps import Name
 
@@ -200,7 +199,8 @@ def write(record: TimelineRecord, path: Path) -> Path:
     content: dict[str, Any]
     if sum(thread.n for thread in record.threads) > INLINE_SAMPLES:
         beside = path.with_name(f"{path.stem}_{secrets.token_hex(4)}.h5")
-        written(beside, lambda temporary: _fill(temporary, record.threads))
+        columns = {f"{i}/{column}": getattr(t, column) for i, t in enumerate(record.threads) for column in _COLUMNS}
+        written(beside, lambda temporary: fill_columns(temporary, columns))
         content = record.model_dump(mode="json", exclude={"threads": {"__all__": set(_COLUMNS)}})
         for thread in content["threads"]:
             thread |= {"codes": [], "values": []}
@@ -228,32 +228,14 @@ def read(path: str | Path) -> TimelineRecord:
             name, ident = journal.threads[index]
             record.threads.append(ThreadRecord(name=name, ident=ident, n=len(codes), codes=codes, values=values))
     if record.arrays is not None:
-        _read_events(record, path, record.arrays)
+        beside = file_beside(path, record.arrays, "its events' file")
+        types = {f"{i}/{name}": (dtype, t.n) for i, t in enumerate(record.threads) for name, dtype in _COLUMNS.items()}
+        for name, values in read_columns(beside, types, f"the events of {path.name}").items():
+            index, _, column = name.partition("/")
+            setattr(record.threads[int(index)], column, values)
+        record.arrays = None
     _check(record, path)
     return record
-
-
-def _fill(path: Path, threads: list[ThreadRecord]) -> None:
-    with FileForHdf5(path) as plain, h5py.File(plain, "w") as file:
-        for index, thread in enumerate(threads):
-            for column in _COLUMNS:
-                file.create_dataset(f"{index}/{column}", data=getattr(thread, column), compression="gzip", shuffle=True)
-            plain.check()
-
-
-def _read_events(record: TimelineRecord, path: Path, arrays: ArrayFile) -> None:
-    beside = file_beside(path, arrays, "its events' file")
-    try:
-        with h5py.File(beside, "r") as file:
-            for index, thread in enumerate(record.threads):
-                for column, dtype in _COLUMNS.items():
-                    stored = file[f"{index}/{column}"]
-                    if stored.dtype.kind not in "iu":
-                        raise InvalidRecord(f"{beside}: {index}/{column} holds {stored.dtype}", "whole numbers")
-                    setattr(thread, column, stored[()].astype(dtype))
-    except (OSError, KeyError) as error:
-        raise InvalidRecord(f"{beside} does not hold the events of {path.name}: {error}") from error
-    record.arrays = None
 
 
 def _check(record: TimelineRecord, path: Path) -> None:
