@@ -11,10 +11,10 @@ import os
 import re
 import secrets
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -22,6 +22,7 @@ from deep_bench.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from deep_bench.results import Results
+    from deep_bench.study.settings import SettingsModel
 
 _FILES_KEY = "deep_bench.cli.files"
 _PICTURES = (".eps", ".jpg", ".jpeg", ".pdf", ".png", ".svg", ".webp")
@@ -330,6 +331,50 @@ class LabelAndValue(click.ParamType[tuple[str, str]]):
         if not name or not equals:
             self.fail(f"{value!r}: write a label and a value, such as system=torch", param, ctx)
         return name, requested
+
+
+def settings_options(settings: type[SettingsModel], *first: str, only: bool = False) -> Callable[[Any], Any]:
+    """The options of a verb that are settings: their names, types, ranges, defaults and helps.
+
+    Args:
+        settings: States them.
+        first: Those that come first, in this order; others follow in theirs.
+        only: Leave others out.
+
+    Example:
+        >>> from deep_bench.study.settings import NetworkSettings
+        >>> @click.command("measure")
+        ... @settings_options(NetworkSettings, "budget", "twin", only=True)
+        ... def measure(budget, twin):
+        ...     click.echo(f"{budget} {twin}")
+        >>> from click.testing import CliRunner
+        >>> CliRunner().invoke(measure, ["--budget=2m", "--no-twin"]).output
+        '120.0 False\\n'
+    """
+    from deep_bench.study.settings import is_duration, least
+
+    options = []
+    for name in first if only else dict.fromkeys([*first, *settings.model_fields]):
+        setting = settings.model_fields[name]
+        option, default = f"--{name.replace('_', '-')}", setting.default
+        shown: dict[str, Any] = {"help": setting.description, "default": default, "show_default": True}
+        if setting.annotation is bool:
+            option = option.replace("--", "--no-", 1) if default else option
+            shown |= {"is_flag": True, "flag_value": not default, "show_default": False}
+        elif choices := get_args(setting.annotation):
+            shown["type"] = click.Choice(choices)
+        elif is_duration(setting):
+            shown |= {"type": Seconds(), "default": f"{default:g}s" if default % 60 else f"{default / 60:g}m"}
+        elif (smallest := least(setting)) is not None:
+            shown["type"] = click.IntRange(min=smallest)
+        options.append(click.option(option, name, **shown))
+
+    def with_options(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return with_options
 
 
 WHERE = click.option(
