@@ -38,7 +38,6 @@ class NameAndPlace(click.ParamType[tuple[str, str]]):
 @click.option("--licence-file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="The licence's text.")
 @click.option("--title", default="", help="What it is, in words.")
 @click.option("--force", is_flag=True, help="Replace the archive if it is there already.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(
     records: tuple[Path, ...],
     output: Path,
@@ -49,7 +48,6 @@ def command(
     licence_file: Path | None,
     title: str,
     force: bool,
-    debug: bool,  # noqa: ARG001 (read by main)
 ) -> None:
     """Pack what others need to repeat a run: records, what it read, the exact environment, deep_bench, and a README.
 

@@ -50,7 +50,6 @@ class RankPair(click.ParamType[tuple[int, int]]):
 @click.option("--json", "json_file", type=FileToWrite(), help="Write all figures to a file.")
 @click.option("--plot", "plot_file", type=PictureToWrite(), help="Write a picture: .png, .pdf, .svg …")
 @click.option("--output", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(
     over: tuple[str, ...], machine: Path | None, json_file: Path | None, plot_file: Path | None, output: Path, **options: Any
 ) -> None:
@@ -62,7 +61,6 @@ def command(
     Exit status: 0 all results were right; 1 one was wrong, failed, or could not be written; 2 bad usage or input; 130
     interrupted (what was measured is kept).
     """
-    options.pop("debug")  # looked for by the main program
     from deep_bench.distributed.collectives.study import BenchmarkSettings as Settings
     from deep_bench.distributed.collectives.study import check_names, opened, study
     from deep_bench.distributed.communicators.communicator import guarded

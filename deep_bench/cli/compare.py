@@ -52,7 +52,6 @@ class ShareOfValue(click.ParamType[float]):
               help="Exit with 1 if: slower, slower:5%, worse, worse:5%, wrong, cannot-tell, unpaired.")  # fmt: skip
 @click.option("--plot", "picture", type=PictureToWrite(), help="Write a forest plot of all ratios.")
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(
     records: tuple[Path, ...],
     base: str | None,
@@ -64,7 +63,6 @@ def command(
     conditions: tuple[str, ...],
     picture: Path | None,
     as_json: bool,
-    debug: bool,  # noqa: ARG001 (read by main)
 ) -> None:
     """Compare two records, or two folders of records: what is faster, slower, no different, or wrong now?
 

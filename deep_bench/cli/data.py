@@ -76,7 +76,6 @@ _CONTAINER_HELP = (
 @click.option("--resize", "size", type=HeightAndWidth(), help="For --convert and --container: bring images to one size.")
 @click.option("--in-process", is_flag=True, help="Start no processes: for a debugger.")
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(
     names: tuple[str, ...],
     root: Path | None,
@@ -87,7 +86,6 @@ def command(
     output: Path | None,
     size: tuple[int, int] | None,
     as_json: bool,
-    debug: bool,
     **timing: Any,
 ) -> None:
     """What data sets hold, and how long batches take from them in one container or another.
@@ -98,7 +96,6 @@ def command(
     Exit status: 0 all was done; 1 a container cannot hold a set, or measuring one failed; 2 bad usage or input; 130
     interrupted (what was measured is printed).
     """
-    del debug  # looked for by the main program
     _check(names, containers, kind, output)
     if size is not None and kind is None and not containers:
         raise click.UsageError("--resize changes what --convert or --container writes: give one of them")

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 @click.option("--in-process", is_flag=True, help="Start no processes: for a debugger.")
 @click.option("--plot", type=PictureToWrite(stem=True), help="Write a picture; with several frameworks one each.")
 @click.option("--json", "json_file", type=FileToWrite(), help="Write all of it as JSON.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(
     network: str,
     on: tuple[str, ...],

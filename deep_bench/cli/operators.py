@@ -55,7 +55,6 @@ class SuitePicture(PictureToWrite):
 @click.option("--kind", type=click.Choice(_KINDS), default="time", show_default=True, help="Of picture.")
 @click.option("--json", "json_file", type=FileToWrite(), help="Write all figures to a file.")
 @click.option("--output", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(
     operators: tuple[str, ...],
     plot_file: Path | None,

@@ -35,9 +35,8 @@ _OF_TIMES = {
 @click.option("--in-process", is_flag=True, help="Start no processes: for a debugger.")
 @click.option("--json", "json_file", type=FileToWrite(), help="Write everything to a file.")
 @click.option("--plot", "plot_file", type=PictureToWrite(), help="Write a picture: .png, .pdf, .svg …")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(
-    network: str, top: int, everything: bool, json_file: Path | None, plot_file: Path | None, debug: bool, **options: Any
+    network: str, top: int, everything: bool, json_file: Path | None, plot_file: Path | None, **options: Any
 ) -> None:
     """Show where the time and memory of NETWORK go, node by node, in several frameworks side by side.
 
@@ -47,7 +46,6 @@ def command(
     Exit status: 0 all frameworks were profiled; 1 one of them could not be; 2 bad usage or input; 130 interrupted
     (the frameworks that were profiled by then are shown and written, as partial).
     """
-    del debug  # looked for by the main program
     check_systems(options["on"])
     systems, sizes = list(options.pop("on")) or None, dict(options.pop("sizes"))
     if options.pop("algorithms"):

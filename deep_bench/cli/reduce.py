@@ -34,7 +34,6 @@ from deep_bench.errors import InvalidArgument
 @click.option(
     "--limit", type=Seconds(), default="2m", show_default=True, help="When a framework that runs counts as hanging."
 )
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(
     network: str,
     on: tuple[str, ...],
@@ -43,7 +42,6 @@ def command(
     force: bool,
     gradients: str | None,
     limit: float,
-    debug: bool,  # noqa: ARG001 (read by main)
     **options: Any,
 ) -> None:
     """Shrink NETWORK to the smallest that is still computed wrongly, crashes, or is slow.

@@ -34,7 +34,6 @@ _OF_PIP = (
     "--margin", type=ShareOfValue(), default=0.05, show_default="5%", help="A difference of figures that counts as none."
 )
 @click.option("--limit", type=Seconds(), help="End it after so long: 10min.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(
     source: Path,
     into: Path,
@@ -42,7 +41,6 @@ def command(
     allow_code: bool,
     margin: float,
     limit: float | None,
-    debug: bool,  # noqa: ARG001 (read by main)
 ) -> None:
     """Run a bundle or a record again, in a clean environment from its lock, and compare: the same bits, verdicts, figures?
 

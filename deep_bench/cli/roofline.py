@@ -41,8 +41,7 @@ class Threads(click.ParamType[tuple[int, ...]]):
 @click.option("--again", is_flag=True, help="Measure anew, whatever was kept.")
 @click.option("--json", "json_file", type=FileToWrite(), help="Write everything to a file.")
 @click.option("--plot", "plot_file", type=PictureToWrite(), help="Write a picture: .png, .pdf, .svg …")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
-def command(json_file: Path | None, plot_file: Path | None, debug: bool, on: tuple[str, ...], **options: Any) -> None:
+def command(json_file: Path | None, plot_file: Path | None, on: tuple[str, ...], **options: Any) -> None:
     """Measure what this machine computes and moves in a second at most.
 
     Products of large matrices for each element type, and copies and sums of large arrays, for each number of threads. What
@@ -50,7 +49,6 @@ def command(json_file: Path | None, plot_file: Path | None, debug: bool, on: tup
 
     Exit status: 0 there are roofs of NumPy and of each framework; 1 one of them has none; 2 bad usage; 130 interrupted.
     """
-    del debug  # looked for by the main program
     check_systems(on)
     from deep_bench.measure.progress import Bars
     from deep_bench.measure.roofline import DTYPES, as_text, roofline

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 @settings_options(NetworkSettings, "seed", "ci_width", "budget", "check")
 @click.option("--output", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(network: str, sweep: tuple[str, tuple[int, ...]] | None, as_json: bool, debug: bool, **options: Any) -> None:
     """Check and time NETWORK, an .onnx file or the name of one that ships (digits-cnn).
 

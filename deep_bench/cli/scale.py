@@ -131,7 +131,6 @@ class TraceFile(FileToWrite):
 @click.option("--plot", "plot_file", type=PictureToWrite(), help="Write a picture: .png, .pdf, .svg …")
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON and nothing else.")
 @click.option("--output", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(recipe: str, changes: tuple[str, ...], **options: Any) -> None:
     """Predict how training scales: traced on few ranks here, never presented as measured.
 

@@ -110,7 +110,6 @@ _LONGEST = 300
 @click.option("--plot", "plot_file", type=PictureToWrite(stem=True), help="Draw the times to the target.")
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON and nothing else.")
 @click.option("--output", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(recipe: str, changes: tuple[str, ...], on: tuple[str, ...], **options: Any) -> None:
     """Train what a recipe says on one or several frameworks, until its target is reached.
 

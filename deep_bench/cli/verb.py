@@ -7,6 +7,7 @@ chosen.
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import os
 import re
 import secrets
@@ -243,6 +244,8 @@ def check_systems(systems: Sequence[str]) -> None:
 class Verb(click.Command):
     """A command whose options that take one value are given once, and whose outputs are no files that it reads.
 
+    Each shows tracebacks with ``--debug``.
+
     Example:
         >>> @click.command("count", cls=Verb)
         ... @click.option("--batch", type=int)
@@ -252,6 +255,12 @@ class Verb(click.Command):
         >>> CliRunner().invoke(count, ["--batch", "2", "--batch", "3"]).exit_code
         2
     """
+
+    def __init__(self, *arguments: Any, callback: Callable[..., Any], **settings: Any) -> None:
+        super().__init__(*arguments, callback=callback, **settings)
+        passed = "debug" in inspect.signature(callback).parameters  # to others it is of no use: `main` looks for it
+        debug = click.Option(["--debug"], is_flag=True, help="Show tracebacks.", expose_value=passed)
+        self.params = [*self.params, debug]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the words, and check the values of all options together."""
