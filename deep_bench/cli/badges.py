@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from deep_bench.cli.compare import ShareOfValue
-from deep_bench.cli.verb import Verb
+from deep_bench.cli.verb import SHARE, Verb
 
 _SIGNS = {"pass": "+", "fail": "-", "unknown": "?"}
 
@@ -22,7 +21,7 @@ _SIGNS = {"pass": "+", "fail": "-", "unknown": "?"}
 @click.option("--archive", default="", help="Where it lies for good.")
 @click.option("--paper", default="", help="What it belongs to.")
 @click.option("--reruns", type=click.IntRange(min=1), default=3, show_default=True, help="Asked of submissions to MLPerf.")
-@click.option("--tolerance", type=ShareOfValue(), default=0.05, show_default="5%", help="Allowed to these reruns.")
+@click.option("--tolerance", type=SHARE, default=0.05, show_default="5%", help="Allowed to these reruns.")
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 def command(
     source: Path,

@@ -15,7 +15,7 @@ import click
 
 from deep_bench.cli import FAILED, INTERRUPTED
 from deep_bench.cli.ranks import TrainingRanks, training_ranks
-from deep_bench.cli.verb import FileToWrite, Seconds, Subcommands, Verb, check_systems
+from deep_bench.cli.verb import SECONDS, FileToWrite, Subcommands, Verb, check_systems
 from deep_bench.errors import printable
 
 if TYPE_CHECKING:
@@ -80,9 +80,9 @@ _SETTINGS = (
 @click.option("--dataset", metavar="NAME|PATH|recipe:NAME", help="The samples. Networks that ship have some.")
 @click.option("--root", type=click.Path(path_type=Path), help="The folder of data sets, for those that have files.")
 @click.option("--short", is_flag=True, help="2 s instead of 600 s, to try things: not a valid submission duration.")
-@click.option("--min-duration", type=Seconds(), help="What the run lasts at least. Default: 600s, as the rules ask for.")
+@click.option("--min-duration", type=SECONDS, help="What the run lasts at least. Default: 600s, as the rules ask for.")
 @click.option("--target-qps", type=float, help="Server: queries a second. Offline: samples a second to expect.")
-@click.option("--target-latency", type=Seconds(), help="Server: the bound. SingleStream, MultiStream: what to expect.")
+@click.option("--target-latency", type=SECONDS, help="Server: the bound. SingleStream, MultiStream: what to expect.")
 @click.option(
     "--user-conf", type=click.Path(path_type=Path, dir_okay=False), help="A user.conf, which LoadGen reads itself."
 )
@@ -93,10 +93,10 @@ _SETTINGS = (
     "--workers", type=click.IntRange(min=0), help="Threads that answer; 0: LoadGen's own. Default: 1 Server, else 0."
 )
 @click.option(
-    "--max-delay", type=Seconds(), default="0s", show_default=True, help="Server: how long a sample waits for a batch."
+    "--max-delay", type=SECONDS, default="0s", show_default=True, help="Server: how long a sample waits for a batch."
 )
 @click.option("--performance-samples", type=click.IntRange(min=1), help="In memory at once. Default: all, at most 1024.")
-@click.option("--stall", type=Seconds(), default="30s", show_default=True, help="Without an answer, the run is given up.")
+@click.option("--stall", type=SECONDS, default="30s", show_default=True, help="Without an answer, the run is given up.")
 @click.option("--trace/--no-trace", default=None, help="Keep LoadGen's own latencies. Default: of up to 1,000,000 samples.")
 @click.option("--check", type=click.Choice(["off", "quick", "full"]), default="quick", show_default=True)
 @click.option("--target-share", type=float, default=0.99, show_default=True, help="Of the reference's accuracy: the target.")
@@ -205,10 +205,10 @@ _RULESET = click.option("--ruleset", metavar="ROUND", help="Rules of this round,
 @click.option("--hyperparameter", "stated", multiple=True, metavar="KEY=VALUE", help="What nobody tells. Repeat for more.")
 @click.option("--keep-caches", is_flag=True, help="Do not clear the machine's caches before each run: for trying.")
 @click.option("--apart", is_flag=True, help="A fresh process for each run.")
-@click.option("--limit", type=Seconds(), help="At most so long for a run.")
+@click.option("--limit", type=SECONDS, help="At most so long for a run.")
 @click.option("--distributed", metavar="SCHEME", help="Together with the other ranks that mpirun or srun started.")
 @click.option("--over", type=click.Choice(["mpi", "torch"]), help="What ranks talk by. Default: mpi.")
-@click.option("--patience", type=Seconds(), default="10min", show_default=True, help="Of several ranks.")
+@click.option("--patience", type=SECONDS, default="10min", show_default=True, help="Of several ranks.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The folder of your organization.")
 def train(recipe: str, changes: tuple[str, ...], framework: str, **options: Any) -> None:
     """Train a recipe several times until its target, with a log of each run as MLPerf has it.

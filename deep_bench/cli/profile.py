@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from deep_bench.cli import FAILED, INTERRUPTED
-from deep_bench.cli.verb import FileToWrite, PictureToWrite, Size, Verb, check_systems
+from deep_bench.cli.verb import SIZE, FileToWrite, PictureToWrite, Verb, check_systems
 
 _OF_TIMES = {
     "loss": "--backward", "repeat": "--repeat", "top": "--top", "everything": "--all", "in_process": "--in-process",
@@ -27,7 +27,7 @@ _OF_TIMES = {
 @click.option("--repeat", type=click.IntRange(min=1), default=20, show_default=True, help="Observed calls.")
 @click.option("--input", "inputs", type=click.Path(path_type=Path), help="An .npz file with one array per input.")
 @click.option("--batch", type=click.IntRange(min=0), help="Size of the open first dimensions.")
-@click.option("--size", "sizes", type=Size(), multiple=True, help="Size of an open dimension.")
+@click.option("--size", "sizes", type=SIZE, multiple=True, help="Size of an open dimension.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="Rows to print.")
 @click.option("--all", "everything", is_flag=True, help="Print all rows.")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deep_bench.cli import FAILED, INTERRUPTED
-from deep_bench.cli.verb import Size, Sweep, Verb, check_systems, settings_options
+from deep_bench.cli.verb import SIZE, SWEEP, Verb, check_systems, settings_options
 from deep_bench.errors import NotKept
 from deep_bench.study.settings import NetworkSettings
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 )
 @click.option("--input", "inputs", type=click.Path(path_type=Path), help="An .npz file with one array per input.")
 @click.option("--batch", type=click.IntRange(min=0), help="Size of the open first dimensions.")
-@click.option("--size", "sizes", type=Size(), multiple=True, help="Size of an open dimension.")
-@click.option("--sweep", type=Sweep(), help="Run once for each size: a latency-throughput curve.")
+@click.option("--size", "sizes", type=SIZE, multiple=True, help="Size of an open dimension.")
+@click.option("--sweep", type=SWEEP, help="Run once for each size: a latency-throughput curve.")
 @click.option("--transform", "steps", multiple=True, metavar="NAME[:OPTIONS]", help="First transform it, as the verb does.")
 @settings_options(NetworkSettings, "seed", "ci_width", "budget", "check")
 @click.option("--output", type=click.Path(path_type=Path), default=Path("results"), show_default=True)

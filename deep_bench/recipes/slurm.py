@@ -196,7 +196,9 @@ def _await(store: Store, cells: Sequence[Cell], progress: bool) -> bool:
             bars.at(f"{len(active)} jobs waiting or running")
             lost = [cell for cell in remaining if cell.id not in active and cell.id in gone]
             for cell in lost:
-                _mark_lost(store, cell)
+                job = job_of(store, cell)
+                reason = f"its job {job} is gone from SLURM's queue and left no result; its log is in {store.path / FOLDER}"
+                store.keep(cell, store.state(cell).model_copy(update={"state": "interrupted", "why": reason, "job": job}))
             gone = {
                 cell.id for cell in remaining if cell.id not in active
             }  # looked at twice: what it wrote last may come late
@@ -209,13 +211,6 @@ def _await(store: Store, cells: Sequence[Cell], progress: bool) -> bool:
     finally:
         bars.close()
     return False
-
-
-def _mark_lost(store: Store, cell: Cell) -> None:
-    job = job_of(store, cell)
-    logs = store.path / FOLDER
-    reason = f"its job {job} is gone from SLURM's queue and left no result; its log is in {logs}"
-    store.keep(cell, store.state(cell).model_copy(update={"state": "interrupted", "why": reason, "job": job}))
 
 
 def _known_jobs(store: Store) -> dict[str, str]:
