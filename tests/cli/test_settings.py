@@ -1,9 +1,14 @@
-"""Settings are stated once: keywords of public functions, options and fields of recipes agree; a new one is all of these."""
+"""Settings are stated once: keywords of public functions, options and fields of recipes agree; a new one is all of these.
+
+And a new verb is a module with a command, and a line in the table of verbs.
+"""
 
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import click
@@ -12,8 +17,9 @@ from click.testing import CliRunner
 from pydantic import Field
 
 import deep_bench as db
+from deep_bench import cli
 from deep_bench.cli import operators, run
-from deep_bench.cli.verb import Verb, settings_options
+from deep_bench.cli.verb import SECONDS, Verb, settings_options
 from deep_bench.errors import InvalidArgument
 from deep_bench.operators.studies.settings import OperatorSettings, StudySettings
 from deep_bench.recipes.cell import CommandTask
@@ -98,3 +104,35 @@ def test_a_setting_that_is_added_is_an_option_a_field_and_a_keyword() -> None:
     assert CliRunner().invoke(toy, words).output == '{"rounds":3,"pause":120.0,"shuffled":false}\n'
     with pytest.raises(InvalidArgument, match=r"rounds=0\nExpected: a whole number of at least 1"):
         ToyKeywords(rounds=0)
+
+
+def test_a_verb_that_is_added_is_listed_runs_and_refuses(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @click.command("toy", cls=Verb)
+    @click.option("--after", type=SECONDS, default="2s", show_default=True)
+    @settings_options(Toy, "rounds", only=True)
+    def command(after: float, rounds: int) -> None:
+        """Count."""
+        if rounds > 9:
+            raise InvalidArgument(f"rounds={rounds}", "at most 9")
+        click.echo(f"{rounds} after {after}")
+
+    module = ModuleType("deep_bench.cli.toy")
+    module.command = command  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(cli._VERBS, "toy", "Count.")
+
+    def ended(*words: str) -> tuple[object, str]:
+        with pytest.raises(SystemExit) as end:
+            cli.main(list(words))
+        captured = capsys.readouterr()
+        return end.value.code, captured.out + captured.err
+
+    assert "toy Count." in " ".join(ended("--help")[1].split())
+    assert ended("toy", "--after", "1m", "--rounds=2") == (0, "2 after 60.0\n")
+    assert ended("toy", "--after", "soon")[0] == ended("toy", "--after", "1", "--after", "2")[0] == 2
+    status, text = ended("toy", "--rounds=10", "--debug")
+    assert status == 2
+    assert "Traceback" in text
+    assert "deep-bench: rounds=10\nExpected: at most 9" in text
