@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from deep_bench.cli.compare import ShareOfValue
-from deep_bench.cli.verb import Verb
+from deep_bench.cli.verb import SHARE, Verb
 
 _SIGNS = {"pass": "+", "fail": "-", "unknown": "?"}
 
@@ -22,9 +21,8 @@ _SIGNS = {"pass": "+", "fail": "-", "unknown": "?"}
 @click.option("--archive", default="", help="Where it lies for good.")
 @click.option("--paper", default="", help="What it belongs to.")
 @click.option("--reruns", type=click.IntRange(min=1), default=3, show_default=True, help="Asked of submissions to MLPerf.")
-@click.option("--tolerance", type=ShareOfValue(), default=0.05, show_default="5%", help="Allowed to these reruns.")
+@click.option("--tolerance", type=SHARE, default=0.05, show_default="5%", help="Allowed to these reruns.")
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(
     source: Path,
     repetitions: tuple[Path, ...],
@@ -34,7 +32,6 @@ def command(
     reruns: int,
     tolerance: float,
     as_json: bool,
-    debug: bool,  # noqa: ARG001 (read by main)
 ) -> None:
     """Which badges of ACM a bundle has earned, check by check: pass (+), fail (-) or unknown (?), and why.
 

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any
 
 import click
 
-from deep_bench.cli.verb import FileToWrite, Verb
+from deep_bench.cli.verb import FileToWrite, Spelled, Verb, refuse_unless
 
 
-class NameAndPlace(click.ParamType[tuple[str, str]]):
-    """Something, and where it can be had: ``net.onnx=https://…``."""
+def _name_and_place(text: str) -> tuple[str, str]:
+    name, _, where = text.partition("=")
+    refuse_unless(name.strip() and where.strip())
+    return name, where
 
-    name = "name=where"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """Read a pair."""
-        if isinstance(value, tuple):
-            return value
-        name, _, where = str(value).partition("=")
-        if not name.strip() or not where.strip():
-            self.fail(f"{value!r}: write a name and where it can be had, such as net.onnx=https://…", param, ctx)
-        return name, where
+_ELSEWHERE = Spelled("name=where", _name_and_place, ": write a name and where it can be had, such as net.onnx=https://…")
 
 
 @click.command("bundle", cls=Verb)
@@ -32,13 +25,12 @@ class NameAndPlace(click.ParamType[tuple[str, str]]):
 @click.option("--command", "words", metavar="'COMMAND …'", help="What repeats it. Default: what the records say.")
 @click.option("--input", "inputs", type=click.Path(path_type=Path, exists=True), multiple=True,
               help="A further file or folder that it reads. Repeat for more.")  # fmt: skip
-@click.option("--elsewhere", type=NameAndPlace(), multiple=True, metavar="NAME=WHERE",
+@click.option("--elsewhere", type=_ELSEWHERE, multiple=True, metavar="NAME=WHERE",
               help="Where others can have a network that is gone, or a file too large. Repeat for more.")  # fmt: skip
 @click.option("--licence", default="", metavar="NAME", help="Under which it is shared: CC-BY-4.0, …")
 @click.option("--licence-file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="The licence's text.")
 @click.option("--title", default="", help="What it is, in words.")
 @click.option("--force", is_flag=True, help="Replace the archive if it is there already.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(
     records: tuple[Path, ...],
     output: Path,
@@ -49,7 +41,6 @@ def command(
     licence_file: Path | None,
     title: str,
     force: bool,
-    debug: bool,  # noqa: ARG001 (read by main)
 ) -> None:
     """Pack what others need to repeat a run: records, what it read, the exact environment, deep_bench, and a README.
 

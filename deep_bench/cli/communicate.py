@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deep_bench.cli import FAILED, INTERRUPTED, USAGE
-from deep_bench.cli.verb import FileToWrite, PictureToWrite, Seconds, Verb
+from deep_bench.cli.verb import SECONDS, FileToWrite, PictureToWrite, Spelled, Verb, refuse_unless
 from deep_bench.errors import DeepBenchError, NotKept
 
 if TYPE_CHECKING:
@@ -18,19 +18,13 @@ if TYPE_CHECKING:
     from deep_bench.distributed.communicators.communicator import Communicator
 
 
-class RankPair(click.ParamType[tuple[int, int]]):
-    """Two ranks: ``0,1``."""
+def _pair(text: str) -> tuple[int, ...]:
+    ranks = text.split(",")
+    refuse_unless(len(ranks) == 2 and all(rank.isdecimal() for rank in ranks))
+    return tuple(map(int, ranks))
 
-    name = "rank,rank"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
-        """Read two numbers."""
-        if isinstance(value, tuple):
-            return value
-        parts = str(value).split(",")
-        if len(parts) != 2 or not all(part.isdecimal() for part in parts):
-            self.fail(f"{value!r}: write two ranks, such as 0,1", param, ctx)
-        return int(parts[0]), int(parts[1])
+_PAIR = Spelled("rank,rank", _pair, ": write two ranks, such as 0,1")
 
 
 @click.command("communicate", cls=Verb)
@@ -42,15 +36,14 @@ class RankPair(click.ParamType[tuple[int, int]]):
 @click.option("--sizes", default="8:4Mi", show_default=True, help="Or a list 8,1Ki,3000; or deepbench/allreduce.")
 @click.option("--over", "over", multiple=True, default=("mpi",), show_default=True, help="mpi, gloo … Repeat to compare.")
 @click.option("--dtype", default="float32", show_default=True, help="The element type.")
-@click.option("--pair", type=RankPair(), default="0,1", show_default=True, help="The ranks of latency and bandwidths.")
-@click.option("--budget", type=Seconds(), default="1s", show_default=True, help="For each operation and size.")
+@click.option("--pair", type=_PAIR, default="0,1", show_default=True, help="The ranks of latency and bandwidths.")
+@click.option("--budget", type=SECONDS, default="1s", show_default=True, help="For each operation and size.")
 @click.option("--ci-width", type=float, default=0.02, show_default=True, help="Half-width of the interval over the median.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--machine", type=click.Path(path_type=Path), help="Predict from this file, instead of measuring the machine.")
 @click.option("--json", "json_file", type=FileToWrite(), help="Write all figures to a file.")
 @click.option("--plot", "plot_file", type=PictureToWrite(), help="Write a picture: .png, .pdf, .svg …")
 @click.option("--output", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(
     over: tuple[str, ...], machine: Path | None, json_file: Path | None, plot_file: Path | None, output: Path, **options: Any
 ) -> None:
@@ -62,7 +55,6 @@ def command(
     Exit status: 0 all results were right; 1 one was wrong, failed, or could not be written; 2 bad usage or input; 130
     interrupted (what was measured is kept).
     """
-    options.pop("debug")  # looked for by the main program
     from deep_bench.distributed.collectives.study import BenchmarkSettings as Settings
     from deep_bench.distributed.collectives.study import check_names, opened, study
     from deep_bench.distributed.communicators.communicator import guarded

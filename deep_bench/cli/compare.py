@@ -10,27 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from deep_bench.cli.verb import PictureToWrite, Verb
+from deep_bench.cli.verb import SHARE, PictureToWrite, Verb
 from deep_bench.errors import InvalidArgument, InvalidRecord
 
 if TYPE_CHECKING:
     from deep_bench.results import Results
-
-
-class ShareOfValue(click.ParamType[float]):
-    """A share: ``2%`` or ``0.02``."""
-
-    name = "share"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read a number, with or without a sign of per cent."""
-        if isinstance(value, float):
-            return value
-        text = str(value).strip()
-        try:
-            return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-        except ValueError:
-            self.fail(f"{value!r} is no share: write 2% or 0.02", param, ctx)
 
 
 @click.command("compare", cls=Verb)
@@ -45,14 +29,13 @@ class ShareOfValue(click.ParamType[float]):
     "--across", metavar="LABEL", multiple=True, help="What may differ as well: a label, a fact, or a group of facts."
 )
 @click.option("--metric", "metrics", metavar="NAME", multiple=True, help="Only this figure (repeat for more).")
-@click.option("--margin", type=ShareOfValue(), default=0.02, show_default="2%", help="A difference that counts as none.")
+@click.option("--margin", type=SHARE, default=0.02, show_default="2%", help="A difference that counts as none.")
 @click.option("--correction", type=click.Choice(["holm", "bh", "none"]), default="holm", show_default=True,
               help="How many comparisons are taken into account: Holm, Benjamini-Hochberg, or not at all.")  # fmt: skip
 @click.option("--fail-on", "conditions", metavar="CONDITION", multiple=True,
               help="Exit with 1 if: slower, slower:5%, worse, worse:5%, wrong, cannot-tell, unpaired.")  # fmt: skip
 @click.option("--plot", "picture", type=PictureToWrite(), help="Write a forest plot of all ratios.")
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(
     records: tuple[Path, ...],
     base: str | None,
@@ -64,7 +47,6 @@ def command(
     conditions: tuple[str, ...],
     picture: Path | None,
     as_json: bool,
-    debug: bool,  # noqa: ARG001 (read by main)
 ) -> None:
     """Compare two records, or two folders of records: what is faster, slower, no different, or wrong now?
 

@@ -39,8 +39,7 @@ _STANDARD = ("node", "simple", "pytorch-converted", "pytorch-operator")
     "--limit", type=click.IntRange(1, 86_400), default=60, show_default=True, help="The most seconds a case may take."
 )
 @click.option("--json", "file", type=FileToWrite(), help="Write everything to this file.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
-def command(systems: tuple[str, ...], every_operator: bool, file: Path | None, debug: bool, **options: Any) -> None:  # noqa: ARG001
+def command(systems: tuple[str, ...], every_operator: bool, file: Path | None, **options: Any) -> None:
     """Run the ONNX standard's own test cases on a framework.
 
     --kind generated runs deep_bench's own instead, which compare the framework with the reference on drawn uses of each

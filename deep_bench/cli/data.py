@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deep_bench.cli import FAILED, INTERRUPTED
-from deep_bench.cli.verb import Seconds, Verb
+from deep_bench.cli.verb import SECONDS, Spelled, Verb, refuse_unless
 from deep_bench.errors import InvalidArgument, Unsupported
 
 if TYPE_CHECKING:
@@ -24,19 +24,13 @@ if TYPE_CHECKING:
     from deep_bench.training.dataset import Dataset
 
 
-class HeightAndWidth(click.ParamType[tuple[int, int]]):
-    """The size of images in pixels: ``32x32``."""
+def _height_and_width(text: str) -> tuple[int, int]:
+    height, _, width = text.partition("x")
+    refuse_unless(height.isdecimal() and width.isdecimal() and int(height) and int(width))
+    return int(height), int(width)
 
-    name = "heightxwidth"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
-        """Read two numbers."""
-        if isinstance(value, tuple):
-            return value
-        height, _, width = value.partition("x")
-        if not (height.isdecimal() and width.isdecimal() and int(height) and int(width)):
-            self.fail(f"{value!r}: write a height and a width in pixels, such as 32x32", param, ctx)
-        return int(height), int(width)
+_PIXELS = Spelled("heightxwidth", _height_and_width, ": write a height and a width in pixels, such as 32x32")
 
 
 @dataclass
@@ -67,16 +61,15 @@ _CONTAINER_HELP = (
 @click.option("--container", "containers", multiple=True, metavar="KIND[:OPTION=VALUE,…]", help=_CONTAINER_HELP)
 @click.option("--measure", "measuring", is_flag=True, help="Time batches: in order and at random, from disk and memory.")
 @click.option("--batch", type=click.IntRange(min=1), default=64, show_default=True, help="Samples in a batch.")
-@click.option("--budget", type=Seconds(), help="Time for measuring all. Default: 10s for each container.")
+@click.option("--budget", type=SECONDS, help="Time for measuring all. Default: 10s for each container.")
 @click.option("--ci-width", type=float, default=0.02, show_default=True, help="Half-width of the interval over the median.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the random order.")
 @click.option("--verify", is_flag=True, help="Compare the files of containers with their checksums.")
 @click.option("--convert", "kind", metavar="KIND[:OPTION=VALUE,…]", help="Write it to a new container: --output.")
 @click.option("--output", type=click.Path(path_type=Path), help="What --convert writes.")
-@click.option("--resize", "size", type=HeightAndWidth(), help="For --convert and --container: bring images to one size.")
+@click.option("--resize", "size", type=_PIXELS, help="For --convert and --container: bring images to one size.")
 @click.option("--in-process", is_flag=True, help="Start no processes: for a debugger.")
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(
     names: tuple[str, ...],
     root: Path | None,
@@ -87,7 +80,6 @@ def command(
     output: Path | None,
     size: tuple[int, int] | None,
     as_json: bool,
-    debug: bool,
     **timing: Any,
 ) -> None:
     """What data sets hold, and how long batches take from them in one container or another.
@@ -98,7 +90,6 @@ def command(
     Exit status: 0 all was done; 1 a container cannot hold a set, or measuring one failed; 2 bad usage or input; 130
     interrupted (what was measured is printed).
     """
-    del debug  # looked for by the main program
     _check(names, containers, kind, output)
     if size is not None and kind is None and not containers:
         raise click.UsageError("--resize changes what --convert or --container writes: give one of them")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deep_bench.cli import FAILED
-from deep_bench.cli.verb import FileToWrite, PictureToWrite, Size, Verb, check_files, check_systems, one_each
+from deep_bench.cli.verb import SIZE, FileToWrite, PictureToWrite, Verb, check_files, check_systems, one_each
 from deep_bench.errors import DeepBenchError, InvalidInput, InvalidNetwork, WorkerError
 from deep_bench.workers.process import failure_text
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--on", "on", multiple=True, required=True, metavar="FRAMEWORK[:OPTION=VALUE,…]", help="Repeat for several.")
 @click.option("--input", "inputs", type=click.Path(path_type=Path), help="An .npz file with one array per input.")
 @click.option("--batch", type=click.IntRange(min=0), help="Size of the open first dimensions.")
-@click.option("--size", "sizes", type=Size(), multiple=True, help="Size of an open dimension.")
+@click.option("--size", "sizes", type=SIZE, multiple=True, help="Size of an open dimension.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--gradients", metavar="LOSS", help="Examine the gradients of this value.")
 @click.option("--effort", type=click.Choice(["quick", "full"]), default="quick", show_default=True)
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 @click.option("--in-process", is_flag=True, help="Start no processes: for a debugger.")
 @click.option("--plot", type=PictureToWrite(stem=True), help="Write a picture; with several frameworks one each.")
 @click.option("--json", "json_file", type=FileToWrite(), help="Write all of it as JSON.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(
     network: str,
     on: tuple[str, ...],

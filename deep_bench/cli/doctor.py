@@ -14,8 +14,7 @@ from deep_bench.cli.verb import Verb
 
 @click.command("doctor", cls=Verb)
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
-def command(as_json: bool, debug: bool) -> None:  # noqa: ARG001 (read by main)
+def command(as_json: bool) -> None:
     """This machine: what would disturb a measurement, and what to do about it."""
     from deep_bench.measure.environment import capture, risks
     from deep_bench.records.table import columns, print_table

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 _FILE = click.option(
     "--file", "file", type=click.Path(path_type=Path), help="Where they are declared. Default: environments.yaml here."
 )
-_DEBUG = click.option("--debug", is_flag=True, help="Show tracebacks.")
 
 
 @click.group("environments")
@@ -28,8 +27,7 @@ def command() -> None:
 @command.command("list", cls=Verb)
 @_FILE
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
-@_DEBUG
-def list_them(file: Path | None, as_json: bool, debug: bool) -> None:  # noqa: ARG001 (read by main)
+def list_them(file: Path | None, as_json: bool) -> None:
     """What is declared, and what is built."""
     from rich.console import Console
     from rich.table import Table
@@ -58,8 +56,7 @@ def list_them(file: Path | None, as_json: bool, debug: bool) -> None:  # noqa: A
 @_FILE
 @click.option("--again", is_flag=True, help="Build it anew if it is there.")
 @click.option("--unlocked", is_flag=True, help="Let pip choose the versions, although there is a lock.")
-@_DEBUG
-def build_it(name: str, file: Path | None, again: bool, unlocked: bool, debug: bool) -> None:  # noqa: ARG001
+def build_it(name: str, file: Path | None, again: bool, unlocked: bool) -> None:
     """Build NAME from its lock, or from what is declared. This installs packages, which runs their code."""
     from deep_bench.environments import Lock
     from deep_bench.environments.building import lock_file, read_lock
@@ -82,8 +79,7 @@ def build_it(name: str, file: Path | None, again: bool, unlocked: bool, debug: b
 @command.command("lock", cls=Verb)
 @click.argument("name")
 @_FILE
-@_DEBUG
-def lock_it(name: str, file: Path | None, debug: bool) -> None:  # noqa: ARG001
+def lock_it(name: str, file: Path | None) -> None:
     """Write the lock of NAME, built if it is not there, beside the file that declares it: NAME.lock.txt."""
     from deep_bench.environments.building import lock_file, write_lock
 
@@ -95,8 +91,7 @@ def lock_it(name: str, file: Path | None, debug: bool) -> None:  # noqa: ARG001
 @command.command("check", cls=Verb)
 @click.argument("name")
 @_FILE
-@_DEBUG
-def check_it(name: str, file: Path | None, debug: bool) -> None:  # noqa: ARG001
+def check_it(name: str, file: Path | None) -> None:
     """Whether NAME, a name or a folder, can be worked in, and holds what it was built with and what its lock file says.
 
     Exit status: 0 it does; 1 it differs from a lock; 2 it cannot be worked in, or its lock file is none.
@@ -121,8 +116,7 @@ def check_it(name: str, file: Path | None, debug: bool) -> None:  # noqa: ARG001
 
 @command.command("remove", cls=Verb)
 @click.argument("name")
-@_DEBUG
-def remove_it(name: str, debug: bool) -> None:  # noqa: ARG001
+def remove_it(name: str) -> None:
     """Remove NAME, or what a build of it left."""
     from deep_bench.environments import all_built, remove
     from deep_bench.errors import UnknownName

@@ -27,14 +27,12 @@ from deep_bench.errors import on_a_line
 )
 @click.option("--samples", is_flag=True, help="A row for each sample instead of one for each figure.")
 @WHERE
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(
     paths: tuple[Path, ...],
     output: Path,
     form: str,
     samples: bool,
     where: tuple[tuple[str, str], ...],
-    debug: bool,  # noqa: ARG001 (read by main)
 ) -> None:
     """Write what records hold to a file that another program reads.
 

@@ -22,8 +22,7 @@ from deep_bench.workers.process import Worker
 
 @click.command("list", cls=Verb)
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
-def command(as_json: bool, debug: bool) -> None:  # noqa: ARG001 (read by main)
+def command(as_json: bool) -> None:
     """Frameworks: what is known, what is installed, with which options.
 
     Imports nothing that is missing.

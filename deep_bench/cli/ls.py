@@ -16,13 +16,11 @@ from deep_bench.cli.verb import WHERE, Verb, gather_chosen
 @WHERE
 @click.option("--label", "labels", multiple=True, metavar="NAME", help="Show a label in a column of its own. Repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(
     paths: tuple[Path, ...],
     where: tuple[tuple[str, str], ...],
     labels: tuple[str, ...],
     as_json: bool,
-    debug: bool,  # noqa: ARG001 (read by main)
 ) -> None:
     """List what records hold: when, what, on which system, the verdict, and the first figure with its interval.
 

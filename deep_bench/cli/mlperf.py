@@ -15,7 +15,7 @@ import click
 
 from deep_bench.cli import FAILED, INTERRUPTED
 from deep_bench.cli.ranks import TrainingRanks, training_ranks
-from deep_bench.cli.verb import FileToWrite, Seconds, Subcommands, Verb, check_systems
+from deep_bench.cli.verb import SECONDS, FileToWrite, Subcommands, Verb, check_systems
 from deep_bench.errors import printable
 
 if TYPE_CHECKING:
@@ -79,9 +79,9 @@ _SETTINGS = (
 @click.option("--dataset", metavar="NAME|PATH|recipe:NAME", help="The samples. Networks that ship have some.")
 @click.option("--root", type=click.Path(path_type=Path), help="The folder of data sets, for those that have files.")
 @click.option("--short", is_flag=True, help="2 s instead of 600 s, to try things: not a valid submission duration.")
-@click.option("--min-duration", type=Seconds(), help="What the run lasts at least. Default: 600s, as the rules ask for.")
+@click.option("--min-duration", type=SECONDS, help="What the run lasts at least. Default: 600s, as the rules ask for.")
 @click.option("--target-qps", type=float, help="Server: queries a second. Offline: samples a second to expect.")
-@click.option("--target-latency", type=Seconds(), help="Server: the bound. SingleStream, MultiStream: what to expect.")
+@click.option("--target-latency", type=SECONDS, help="Server: the bound. SingleStream, MultiStream: what to expect.")
 @click.option(
     "--user-conf", type=click.Path(path_type=Path, dir_okay=False), help="A user.conf, which LoadGen reads itself."
 )
@@ -92,10 +92,10 @@ _SETTINGS = (
     "--workers", type=click.IntRange(min=0), help="Threads that answer; 0: LoadGen's own. Default: 1 Server, else 0."
 )
 @click.option(
-    "--max-delay", type=Seconds(), default="0s", show_default=True, help="Server: how long a sample waits for a batch."
+    "--max-delay", type=SECONDS, default="0s", show_default=True, help="Server: how long a sample waits for a batch."
 )
 @click.option("--performance-samples", type=click.IntRange(min=1), help="In memory at once. Default: all, at most 1024.")
-@click.option("--stall", type=Seconds(), default="30s", show_default=True, help="Without an answer, the run is given up.")
+@click.option("--stall", type=SECONDS, default="30s", show_default=True, help="Without an answer, the run is given up.")
 @click.option("--trace/--no-trace", default=None, help="Keep LoadGen's own latencies. Default: of up to 1,000,000 samples.")
 @click.option("--check", type=click.Choice(["off", "quick", "full"]), default="quick", show_default=True)
 @click.option("--target-share", type=float, default=0.99, show_default=True, help="Of the reference's accuracy: the target.")
@@ -107,7 +107,6 @@ _SETTINGS = (
 )
 @click.option("--overwrite", type=click.Path(path_type=Path), help="The same folder again: what a run left in it may go.")
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON and nothing else.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 def inference(network: str, **options: Any) -> None:
     """Run a network under MLPerf's LoadGen, in a process of its own. Results are unverified.
 
@@ -163,7 +162,6 @@ def _new_folder(network: str, options: dict[str, Any]) -> Path:
 @click.option("--system", required=True, help="What the system's description is called.")
 @click.option("--facts", type=click.Path(path_type=Path), help="A YAML file of what the machine does not tell of itself.")
 @click.option("--benchmark", help="Default: the network's name.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 def submission(runs: tuple[Path, ...], facts: Path | None, output: Path, **names: Any) -> None:
     """Lay out VALID runs as the folder of an open-division submission, and say what the rules still ask for.
 
@@ -175,7 +173,6 @@ def submission(runs: tuple[Path, ...], facts: Path | None, output: Path, **names
     from deep_bench.mlperf.inference.submission import lay_out
     from deep_bench.mlperf.system import load_facts
 
-    names.pop("debug")
     layout = lay_out(runs, output, facts=load_facts(facts) if facts is not None else None, **names)
     for place in layout.scenarios:
         click.echo(f"laid out: {place}")
@@ -194,7 +191,6 @@ _ALONE = {"scaling": "strong", "samples": "sharded", "synchronise_statistics": F
 _FACTS = click.option("--facts", type=_FILE, metavar="FILE.yaml", help="What no program knows: submitter, cooling, …")
 _ON = click.option("--on", "framework", default="torch", show_default=True, metavar="FRAMEWORK[:OPTION=VALUE,…]")
 _RULESET = click.option("--ruleset", metavar="ROUND", help="Rules of this round, as 6.1.0. Default: the newest.")
-_DEBUG = click.option("--debug", is_flag=True, help="Show tracebacks.")
 
 
 @click.command("train", cls=Verb)
@@ -208,12 +204,11 @@ _DEBUG = click.option("--debug", is_flag=True, help="Show tracebacks.")
 @click.option("--hyperparameter", "stated", multiple=True, metavar="KEY=VALUE", help="What nobody tells. Repeat for more.")
 @click.option("--keep-caches", is_flag=True, help="Do not clear the machine's caches before each run: for trying.")
 @click.option("--apart", is_flag=True, help="A fresh process for each run.")
-@click.option("--limit", type=Seconds(), help="At most so long for a run.")
+@click.option("--limit", type=SECONDS, help="At most so long for a run.")
 @click.option("--distributed", metavar="SCHEME", help="Together with the other ranks that mpirun or srun started.")
 @click.option("--over", type=click.Choice(["mpi", "torch"]), help="What ranks talk by. Default: mpi.")
-@click.option("--patience", type=Seconds(), default="10min", show_default=True, help="Of several ranks.")
+@click.option("--patience", type=SECONDS, default="10min", show_default=True, help="Of several ranks.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The folder of your organization.")
-@_DEBUG
 def train(recipe: str, changes: tuple[str, ...], framework: str, **options: Any) -> None:
     """Train a recipe several times until its target, with a log of each run as MLPerf has it.
 
@@ -321,8 +316,7 @@ def _told_scores(timed: Timed) -> int:
 @click.command("check", cls=Verb)
 @click.argument("paths", nargs=-1, required=True, metavar="FOLDER|LOG…", type=click.Path(exists=True, path_type=Path))
 @_RULESET
-@_DEBUG
-def check(paths: tuple[Path, ...], ruleset: str | None, debug: bool) -> None:  # noqa: ARG001 (read by `main`)
+def check(paths: tuple[Path, ...], ruleset: str | None) -> None:
     """Check logs of training, and the descriptions of systems beside them: by MLPerf's own checkers, and by deep_bench's.
 
     MLPerf's checker knows the names of MLPerf's benchmarks only. For others it runs with the name registered, and that it
@@ -345,8 +339,7 @@ def check(paths: tuple[Path, ...], ruleset: str | None, debug: bool) -> None:  #
 @click.argument("folder", type=_FOLDER)
 @click.option("--official", is_flag=True, help="Let MLPerf's result summarizer compute it as well.")
 @_RULESET
-@_DEBUG
-def score(folder: Path, official: bool, ruleset: str | None, debug: bool) -> None:  # noqa: ARG001 (read by `main`)
+def score(folder: Path, official: bool, ruleset: str | None) -> None:
     """The score of runs by their logs: the mean time to the target without the fastest and the slowest run.
 
     Exit status: 0 there is a score for all; 1 one has none; 2 bad usage or input.
@@ -368,8 +361,7 @@ def score(folder: Path, official: bool, ruleset: str | None, debug: bool) -> Non
 @click.option(
     "--reference", required=True, metavar="NAME|FILE.json", help="One that ships, or of deep-bench mlperf reference."
 )
-@_DEBUG
-def rcp(folder: Path, reference: str, debug: bool) -> None:  # noqa: ARG001 (read by `main`)
+def rcp(folder: Path, reference: str) -> None:
     """Whether runs need significantly less training to their target than a reference: then something is not as in it.
 
     FOLDER is that of the logs, or a submission's: then each of its folders of logs is compared.
@@ -394,7 +386,6 @@ def rcp(folder: Path, reference: str, debug: bool) -> None:  # noqa: ARG001 (rea
 @click.option("--batch", "batches", type=click.IntRange(min=1), multiple=True, required=True, help="Repeat for more points.")
 @click.option("--runs", type=click.IntRange(min=3), default=10, show_default=True, help="Of each batch size.")
 @click.option("-o", "--output", type=FileToWrite(), required=True, metavar="FILE.json")
-@_DEBUG
 def reference(recipe: str, changes: tuple[str, ...], framework: str, **options: Any) -> None:
     """Train a recipe with several batch sizes, and keep after how many epochs each run reached its target."""
     check_systems([framework])
@@ -412,8 +403,7 @@ def reference(recipe: str, changes: tuple[str, ...], framework: str, **options: 
 @_FACTS
 @click.option("--kind", type=click.Choice(["training", "inference"]), default="training", show_default=True)
 @click.option("-o", "--output", type=FileToWrite(), metavar="FILE.json", help="Default: print it.")
-@_DEBUG
-def system(facts: Path | None, kind: Any, output: Path | None, debug: bool) -> None:  # noqa: ARG001 (read by `main`)
+def system(facts: Path | None, kind: Any, output: Path | None) -> None:
     """Describe this machine as MLPerf has it: all fields that its programs ask for, unknown where nobody tells.
 
     Which are unknown, why, and how to give them goes to standard error.
@@ -439,8 +429,7 @@ def system(facts: Path | None, kind: Any, output: Path | None, debug: bool) -> N
 @click.command("tags", cls=Verb)
 @click.argument("log", type=_FILE)
 @click.option("-o", "--output", type=FileToWrite(), required=True, metavar="FILE.txt")
-@_DEBUG
-def tags(log: Path, output: Path, debug: bool) -> None:  # noqa: ARG001 (read by `main`)
+def tags(log: Path, output: Path) -> None:
     """Write the log of a run in the tags of MLPerf v0.5, for tools that read no other."""
     from deep_bench.mlperf.training.logs import read_log, write_tags
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deep_bench.cli import FAILED, INTERRUPTED
-from deep_bench.cli.verb import FileToWrite, PictureToWrite, Seconds, Verb, check_files, check_systems
+from deep_bench.cli.verb import FileToWrite, PictureToWrite, Verb, check_files, check_systems, settings_options
 from deep_bench.errors import NotKept
+from deep_bench.operators.studies.settings import StudySettings
 
 if TYPE_CHECKING:
     from deep_bench.operators.studies.result import Study
@@ -38,20 +39,11 @@ class SuitePicture(PictureToWrite):
 @click.option("--case", "cases", multiple=True, metavar="LABEL", help="Only this case of the suite. Repeat for more.")
 @click.option("--sample", type=click.IntRange(min=1), help="Only so many cases, drawn by the seed.")
 @click.option("--dtype", help="Its cases in another floating-point type.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--budget", type=Seconds(), default="3s", show_default=True, help="Time for measuring a case.")
-@click.option("--limit", type=Seconds(), default="2m", show_default=True, help="The longest that a single call may take.")
-@click.option("--launches", type=click.IntRange(min=1), default=1, show_default=True, help="Fresh processes, so many times.")
-@click.option("--no-twin", is_flag=True, help="Leave the A/A pair out.")
-@click.option("--ci-width", type=float, default=0.01, show_default=True, help="Half-width of the interval over the median.")
-@click.option("--check", type=click.Choice(["auto", "quick", "full", "off"]), default="auto", show_default=True)
-@click.option("--backward", is_flag=True, help="Time gradients too.")
-@click.option("--cold", is_flag=True, help="Time calls on empty caches too.")
-@click.option("--numpy", is_flag=True, help="Time calls from and to NumPy arrays too.")
+@settings_options(StudySettings, "seed", "budget", "limit", "launches", "twin", "ci_width", "check", only=True)
+@settings_options(StudySettings, "backward", "cold", "numpy", only=True)
 @click.option("--metric", "metrics", multiple=True, help="Find this out too: 'peak memory', energy, instructions … Repeat.")
 @click.option("--base", help="The contestant that others are compared with. Default: the first framework.")
-@click.option("--isolate", is_flag=True, help="A fresh process for each case.")
-@click.option("--in-process", is_flag=True, help="Start no processes: for a debugger.")
+@settings_options(StudySettings, "isolate", "in_process", only=True)
 @click.option(
     "--plot",
     "plot_file",
@@ -63,7 +55,6 @@ class SuitePicture(PictureToWrite):
 @click.option("--kind", type=click.Choice(_KINDS), default="time", show_default=True, help="Of picture.")
 @click.option("--json", "json_file", type=FileToWrite(), help="Write all figures to a file.")
 @click.option("--output", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(
     operators: tuple[str, ...],
     plot_file: Path | None,
@@ -91,7 +82,6 @@ def command(
         raise click.UsageError("name an operator (my_kernels.py:FastGelu), a framework (--on torch), or both")
     from deep_bench.operators.studies.experiment import study
 
-    options["twin"] = not options.pop("no_twin")
     unwritten: NotKept | None = None
     try:
         outcome = study([*operators, *on], suite, output=folder, **options)

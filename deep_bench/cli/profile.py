@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from deep_bench.cli import FAILED, INTERRUPTED
-from deep_bench.cli.verb import FileToWrite, PictureToWrite, Size, Verb, check_systems
+from deep_bench.cli.verb import SIZE, FileToWrite, PictureToWrite, Verb, check_systems
 
 _OF_TIMES = {
     "loss": "--backward", "repeat": "--repeat", "top": "--top", "everything": "--all", "in_process": "--in-process",
@@ -27,7 +27,7 @@ _OF_TIMES = {
 @click.option("--repeat", type=click.IntRange(min=1), default=20, show_default=True, help="Observed calls.")
 @click.option("--input", "inputs", type=click.Path(path_type=Path), help="An .npz file with one array per input.")
 @click.option("--batch", type=click.IntRange(min=0), help="Size of the open first dimensions.")
-@click.option("--size", "sizes", type=Size(), multiple=True, help="Size of an open dimension.")
+@click.option("--size", "sizes", type=SIZE, multiple=True, help="Size of an open dimension.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="Rows to print.")
 @click.option("--all", "everything", is_flag=True, help="Print all rows.")
@@ -35,9 +35,8 @@ _OF_TIMES = {
 @click.option("--in-process", is_flag=True, help="Start no processes: for a debugger.")
 @click.option("--json", "json_file", type=FileToWrite(), help="Write everything to a file.")
 @click.option("--plot", "plot_file", type=PictureToWrite(), help="Write a picture: .png, .pdf, .svg …")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(
-    network: str, top: int, everything: bool, json_file: Path | None, plot_file: Path | None, debug: bool, **options: Any
+    network: str, top: int, everything: bool, json_file: Path | None, plot_file: Path | None, **options: Any
 ) -> None:
     """Show where the time and memory of NETWORK go, node by node, in several frameworks side by side.
 
@@ -47,7 +46,6 @@ def command(
     Exit status: 0 all frameworks were profiled; 1 one of them could not be; 2 bad usage or input; 130 interrupted
     (the frameworks that were profiled by then are shown and written, as partial).
     """
-    del debug  # looked for by the main program
     check_systems(options["on"])
     systems, sizes = list(options.pop("on")) or None, dict(options.pop("sizes"))
     if options.pop("algorithms"):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-_OWN_OPTIONS = ("output", "plot_file", "as_json", "debug")
+_OWN_OPTIONS = ("output", "plot_file", "as_json")
 """Options that need not be the same on all ranks: what rank 0 alone writes and shows."""
 
 _OF_RANKS = ("over", "scaling", "samples", "patience", "synchronise_statistics", "synchronise_normalization")

@@ -43,15 +43,13 @@ _launcher = click.option(
 )
 _detach = click.option("--no-wait", is_flag=True, help="With --launcher slurm: submit the jobs and return.")
 _json = click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
-_debug = click.option("--debug", is_flag=True, help="Show tracebacks.")
 _folder = click.argument("folder", type=click.Path(path_type=Path))
 _recipe = click.argument("recipe", metavar="NAME|FILE.yaml|FILE.py")
 
 
 @click.command("list", cls=Verb)
 @_json
-@_debug
-def listing(as_json: bool, debug: bool) -> None:  # noqa: ARG001 (read by main)
+def listing(as_json: bool) -> None:
     """The recipes that ship: name, level, number of cells, and what each is for."""
     from rich.console import Console
     from rich.table import Table
@@ -76,8 +74,7 @@ def listing(as_json: bool, debug: bool) -> None:  # noqa: ARG001 (read by main)
 @_changes
 @click.option("--here", is_flag=True, help="Also whether all that it needs is here, and fits; frameworks are imported.")
 @_code
-@_debug
-def check(recipe: str, changes: Sequence[str], here: bool, allow_code: bool, debug: bool) -> None:  # noqa: ARG001
+def check(recipe: str, changes: Sequence[str], here: bool, allow_code: bool) -> None:
     """See whether a recipe is sound: each wrong field is named with its line and the nearest right one.
 
     Exit status: 0 it is; 1 something that it needs is missing here, or does not fit (--here); 2 it is not.
@@ -102,8 +99,7 @@ def check(recipe: str, changes: Sequence[str], here: bool, allow_code: bool, deb
 @_changes
 @_code
 @_json
-@_debug
-def expand(recipe: str, changes: Sequence[str], allow_code: bool, as_json: bool, debug: bool) -> None:  # noqa: ARG001
+def expand(recipe: str, changes: Sequence[str], allow_code: bool, as_json: bool) -> None:
     """List the cells of a recipe: factors, what is compared within one measurement, and the command."""
     experiment = _load(recipe, changes, allow_code)
     cells = [_expanded(cell) for cell in experiment.cells]
@@ -136,7 +132,6 @@ def _expanded(cell: Cell) -> dict[str, Any]:
 @_launcher
 @_detach
 @_json
-@_debug
 def run(recipe: str, output: Path | None, only: tuple[str, ...], changes: Sequence[str], **options: Any) -> None:
     """Measure all cells of a recipe, each in a process of its own; one that fails stops no other.
 
@@ -167,7 +162,6 @@ def run(recipe: str, output: Path | None, only: tuple[str, ...], changes: Sequen
 @_launcher
 @_detach
 @_json
-@_debug
 def resume(folder: Path, failed: bool, **options: Any) -> None:
     """Go on with a run: measure all its cells that are not done.
 
@@ -199,8 +193,7 @@ def _space_told() -> Iterator[None]:
 @click.command("status", cls=Verb)
 @_folder
 @_json
-@_debug
-def status(folder: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001 (read by main)
+def status(folder: Path, as_json: bool) -> None:
     """Show what became of the cells of a run; nothing is run.
 
     Exit status: 0 all was accepted; 1 not, or not yet.

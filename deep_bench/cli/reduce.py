@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from deep_bench.cli import INTERRUPTED
-from deep_bench.cli.verb import Seconds, Size, Verb, check_files, check_systems
+from deep_bench.cli.verb import SECONDS, SIZE, Verb, check_files, check_systems
 from deep_bench.errors import InvalidArgument
 
 
@@ -27,14 +27,11 @@ from deep_bench.errors import InvalidArgument
 @click.option("--force", is_flag=True, help="Use a folder that is not empty, and replace an earlier reduction in it.")
 @click.option("--input", "inputs", type=click.Path(path_type=Path), help="An .npz file with one array per input.")
 @click.option("--batch", type=click.IntRange(min=0), help="Size of the open first dimensions.")
-@click.option("--size", "sizes", type=Size(), multiple=True, help="Size of an open dimension.")
+@click.option("--size", "sizes", type=SIZE, multiple=True, help="Size of an open dimension.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--gradients", metavar="LOSS", help="Reduce what is wrong in the gradients of this value.")
-@click.option("--budget", type=Seconds(), default="5m", show_default=True, help="Time for the search.")
-@click.option(
-    "--limit", type=Seconds(), default="2m", show_default=True, help="When a framework that runs counts as hanging."
-)
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
+@click.option("--budget", type=SECONDS, default="5m", show_default=True, help="Time for the search.")
+@click.option("--limit", type=SECONDS, default="2m", show_default=True, help="When a framework that runs counts as hanging.")
 def command(
     network: str,
     on: tuple[str, ...],
@@ -43,7 +40,6 @@ def command(
     force: bool,
     gradients: str | None,
     limit: float,
-    debug: bool,  # noqa: ARG001 (read by main)
     **options: Any,
 ) -> None:
     """Shrink NETWORK to the smallest that is still computed wrongly, crashes, or is slow.

@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 
 from deep_bench.cli import FAILED
-from deep_bench.cli.compare import ShareOfValue
-from deep_bench.cli.verb import Seconds, Verb
+from deep_bench.cli.verb import SECONDS, SHARE, Verb
 
 _OF_PIP = (
     "Collecting ",
@@ -30,11 +29,8 @@ _OF_PIP = (
               help="Where it is unpacked and run; a new folder.")  # fmt: skip
 @click.option("--here", is_flag=True, help="In this environment, not in a clean one from the lock.")
 @click.option("--allow-code", is_flag=True, help="Run code that came with the bundle.")
-@click.option(
-    "--margin", type=ShareOfValue(), default=0.05, show_default="5%", help="A difference of figures that counts as none."
-)
-@click.option("--limit", type=Seconds(), help="End it after so long: 10min.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
+@click.option("--margin", type=SHARE, default=0.05, show_default="5%", help="A difference of figures that counts as none.")
+@click.option("--limit", type=SECONDS, help="End it after so long: 10min.")
 def command(
     source: Path,
     into: Path,
@@ -42,7 +38,6 @@ def command(
     allow_code: bool,
     margin: float,
     limit: float | None,
-    debug: bool,  # noqa: ARG001 (read by main)
 ) -> None:
     """Run a bundle or a record again, in a clean environment from its lock, and compare: the same bits, verdicts, figures?
 

@@ -35,7 +35,6 @@ class ReportToWrite(FileToWrite):
     "--note", "notes", metavar="TEXT", multiple=True, help="What no record says, such as why not all CPUs were used."
 )
 @WHERE
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(
     paths: tuple[Path, ...],
     file: Path,
@@ -43,7 +42,6 @@ def command(
     title: str | None,
     notes: tuple[str, ...],
     where: tuple[tuple[str, str], ...],
-    debug: bool,  # noqa: ARG001 (read by main)
 ) -> None:
     """Write a report of records: verdicts first, tables, plots with intervals, the raw data, how to repeat it.
 

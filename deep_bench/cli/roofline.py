@@ -3,46 +3,34 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from deep_bench.cli import FAILED, INTERRUPTED
-from deep_bench.cli.verb import FileToWrite, PictureToWrite, Seconds, Verb, check_systems
+from deep_bench.cli.verb import SECONDS, FileToWrite, PictureToWrite, Spelled, Verb, check_systems, whole_numbers
 
 if TYPE_CHECKING:
     from deep_bench.measure.session import SessionProgress
 
 
-class Threads(click.ParamType[tuple[int, ...]]):
-    """Numbers of threads: ``1,2,8``."""
-
-    name = "number,number,…"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """Read a list of numbers."""
-        if isinstance(value, tuple):
-            return value
-        parts = str(value).split(",")
-        if not all(part.isdecimal() and int(part) > 0 for part in parts):
-            self.fail(f"{value!r}: write numbers of threads, such as 1,2,8", param, ctx)
-        return tuple(map(int, parts))
+_THREADS = Spelled("number,number,…", partial(whole_numbers, least=1), ": write numbers of threads, such as 1,2,8")
 
 
 @click.command("roofline", cls=Verb)
 @click.option(
     "--on", "on", multiple=True, metavar="FRAMEWORK[:OPTION=VALUE,…]", help="Measured beside NumPy; repeat for more."
 )
-@click.option("--threads", type=Threads(), help="Numbers of threads. Default: 1, and all CPUs of this process.")
+@click.option("--threads", type=_THREADS, help="Numbers of threads. Default: 1, and all CPUs of this process.")
 @click.option("--dtype", "dtypes", multiple=True, help="An element type; repeat for more. Default: all.")
-@click.option("--budget", type=Seconds(), help="Time for measuring. Default: 2s for each product and copy.")
+@click.option("--budget", type=SECONDS, help="Time for measuring. Default: 2s for each product and copy.")
 @click.option("--ci-width", type=float, default=0.02, show_default=True, help="Half-width of the interval over the median.")
 @click.option("--again", is_flag=True, help="Measure anew, whatever was kept.")
 @click.option("--json", "json_file", type=FileToWrite(), help="Write everything to a file.")
 @click.option("--plot", "plot_file", type=PictureToWrite(), help="Write a picture: .png, .pdf, .svg …")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
-def command(json_file: Path | None, plot_file: Path | None, debug: bool, on: tuple[str, ...], **options: Any) -> None:
+def command(json_file: Path | None, plot_file: Path | None, on: tuple[str, ...], **options: Any) -> None:
     """Measure what this machine computes and moves in a second at most.
 
     Products of large matrices for each element type, and copies and sums of large arrays, for each number of threads. What
@@ -50,7 +38,6 @@ def command(json_file: Path | None, plot_file: Path | None, debug: bool, on: tup
 
     Exit status: 0 there are roofs of NumPy and of each framework; 1 one of them has none; 2 bad usage; 130 interrupted.
     """
-    del debug  # looked for by the main program
     check_systems(on)
     from deep_bench.measure.progress import Bars
     from deep_bench.measure.roofline import DTYPES, as_text, roofline

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deep_bench.cli import FAILED, INTERRUPTED
-from deep_bench.cli.verb import Seconds, Size, Sweep, Verb, check_systems
+from deep_bench.cli.verb import SIZE, SWEEP, Verb, check_systems, settings_options
 from deep_bench.errors import NotKept
+from deep_bench.study.settings import NetworkSettings
 
 if TYPE_CHECKING:
     from deep_bench.graph import Network
@@ -25,19 +26,12 @@ if TYPE_CHECKING:
 )
 @click.option("--input", "inputs", type=click.Path(path_type=Path), help="An .npz file with one array per input.")
 @click.option("--batch", type=click.IntRange(min=0), help="Size of the open first dimensions.")
-@click.option("--size", "sizes", type=Size(), multiple=True, help="Size of an open dimension.")
-@click.option("--sweep", type=Sweep(), help="Run once for each size: a latency-throughput curve.")
+@click.option("--size", "sizes", type=SIZE, multiple=True, help="Size of an open dimension.")
+@click.option("--sweep", type=SWEEP, help="Run once for each size: a latency-throughput curve.")
 @click.option("--transform", "steps", multiple=True, metavar="NAME[:OPTIONS]", help="First transform it, as the verb does.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--ci-width", type=float, default=0.01, show_default=True, help="Half-width of the interval over the median.")
-@click.option("--budget", type=Seconds(), default="20s", show_default=True, help="Time for measuring.")
-@click.option("--check", type=click.Choice(["auto", "quick", "full", "off"]), default="auto", show_default=True)
-@click.option("--launches", type=click.IntRange(min=1), default=1, show_default=True, help="Fresh processes, so many times.")
-@click.option("--no-twin", is_flag=True, help="Leave the A/A pair out.")
-@click.option("--in-process", is_flag=True, help="Start no processes: for a debugger.")
+@settings_options(NetworkSettings, "seed", "ci_width", "budget", "check")
 @click.option("--output", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(network: str, sweep: tuple[str, tuple[int, ...]] | None, as_json: bool, debug: bool, **options: Any) -> None:
     """Check and time NETWORK, an .onnx file or the name of one that ships (digits-cnn).
 
@@ -45,8 +39,7 @@ def command(network: str, sweep: tuple[str, tuple[int, ...]] | None, as_json: bo
     could not be written (what was measured is shown); 2 bad usage or input; 130 interrupted (what was measured is kept).
     """
     check_systems(options["on"])
-    settings = dict(options, on=list(options["on"]) or None, sizes=dict(options["sizes"]), twin=not options["no_twin"])
-    del settings["no_twin"]
+    settings = dict(options, on=list(options["on"]) or None, sizes=dict(options["sizes"]))
     chosen = _transformed(network, settings.pop("steps"), options["output"])
     outcome, unwritten = _run_or_sweep(chosen, sweep, settings)
     click.echo(json.dumps(outcome.as_json(), indent=2) if as_json else outcome.table())

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from deep_bench.cli.verb import FileToWrite, PictureToWrite, Seconds, Verb
+from deep_bench.cli.verb import SECONDS, FileToWrite, PictureToWrite, Spelled, Verb, refuse_unless
 
 if TYPE_CHECKING:
     from deep_bench.distributed.machine import Link
@@ -30,63 +29,45 @@ _HOW = (
 )
 
 
-class RankCounts(click.ParamType[tuple[int, ...]]):
+def _rank_counts(text: str) -> tuple[int, ...]:
     """Numbers of ranks: ``4..65536`` (doubled from the first to the last), or ``4,6,12``."""
-
-    name = "from..to|list"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """Read a range or a list."""
-        if isinstance(value, tuple):
-            return value
-        begin, dots, end = str(value).partition("..")
-        parts = [begin, end] if dots else str(value).split(",")
-        if not all(part.strip().isdecimal() and 2 <= int(part) <= _MOST for part in parts):
-            self.fail(f"{value!r}: write 4..65536, or a list 4,6,12; from 2 to {_MOST}", param, ctx)
-        numbers = [int(part) for part in parts]
-        if not dots:
-            return tuple(sorted(set(numbers)))
-        if numbers[0] > numbers[1]:
-            self.fail(f"{value!r}: the first number is the smaller one", param, ctx)
-        powers = [numbers[0]]
-        while powers[-1] * 2 <= numbers[1]:
-            powers.append(powers[-1] * 2)
-        return tuple(dict.fromkeys([*powers, numbers[1]]))
+    begin, dots, end = text.partition("..")
+    parts = [begin, end] if dots else text.split(",")
+    refuse_unless(all(part.strip().isdecimal() and 2 <= int(part) <= _MOST for part in parts))
+    numbers = [int(part) for part in parts]
+    if not dots:
+        return tuple(sorted(set(numbers)))
+    if numbers[0] > numbers[1]:
+        raise click.BadParameter(f"{text!r}: the first number is the smaller one")
+    powers = [numbers[0]]
+    while powers[-1] * 2 <= numbers[1]:
+        powers.append(powers[-1] * 2)
+    return tuple(dict.fromkeys([*powers, numbers[1]]))
 
 
-class Quantity(click.ParamType[float]):
-    """A number with its unit."""
+RANK_COUNTS = Spelled("from..to|list", _rank_counts, f": write 4..65536, or a list 4,6,12; from 2 to {_MOST}")
 
-    def __init__(self, name: str, units: dict[str, float], example: str) -> None:
-        self.name, self._units, self._example = name, units, example
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read a number with a unit."""
-        if isinstance(value, float):
-            return value
+def _quantity(name: str, units: dict[str, float], example: str) -> Spelled:
+    """A number above 0 with its unit."""
+
+    def read(text: str) -> float:
         from deep_bench.measure.units import read_scaled
 
-        quantity = 0.0
-        with suppress(ValueError):
-            quantity = read_scaled(str(value), self._units)
-        if quantity <= 0:
-            self.fail(f"{value!r}: write {self._example}; units are {', '.join(self._units)}", param, ctx)
-        return quantity
+        amount = read_scaled(text, units)
+        refuse_unless(amount > 0)
+        return amount
+
+    return Spelled(name, read, f": write {example}; units are {', '.join(units)}")
 
 
-class Algorithm(click.ParamType[tuple[str, str]]):
-    """A collective and its algorithm: ``allreduce=ring``."""
+def _algorithm(text: str) -> tuple[str, str]:
+    collective, sign, algorithm = text.partition("=")
+    refuse_unless(sign)
+    return collective, algorithm
 
-    name = "collective=algorithm"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """Read a pair."""
-        if isinstance(value, tuple):
-            return value
-        collective, sign, algorithm = str(value).partition("=")
-        if not sign:
-            self.fail(f"{value!r}: write a collective and its algorithm, such as allreduce=ring", param, ctx)
-        return collective, algorithm
+_ALGORITHM = Spelled("collective=algorithm", _algorithm, ": write a collective and its algorithm, such as allreduce=ring")
 
 
 class TraceFile(FileToWrite):
@@ -103,11 +84,11 @@ class TraceFile(FileToWrite):
 @click.command("scale", cls=Verb)
 @click.argument("recipe", metavar="NAME|FILE.yaml")
 @click.argument("changes", nargs=-1, metavar="[FIELD=VALUE]…")
-@click.option("--ranks", type=RankCounts(), default="4..65536", show_default=True, help="Doubled; or a list 4,6,12.")
+@click.option("--ranks", type=RANK_COUNTS, default="4..65536", show_default=True, help="Doubled; or a list 4,6,12.")
 @click.option("--machine", type=click.Path(path_type=Path), help="What messages cost, as `deep-bench communicate` wrote it.")
 @click.option("--over", help="The communicator of the machine file. Default: the first.")
-@click.option("--latency", type=Quantity("time", _TIMES, "1us"), help="Of a message, instead of a machine file: 1us.")
-@click.option("--bandwidth", type=Quantity("rate", _RATES, "12GB/s"), help="Of a link, with --latency: 12GB/s.")
+@click.option("--latency", type=_quantity("time", _TIMES, "1us"), help="Of a message, instead of a machine file: 1us.")
+@click.option("--bandwidth", type=_quantity("rate", _RATES, "12GB/s"), help="Of a link, with --latency: 12GB/s.")
 @click.option("--distributed", "scheme", default="allreduce", show_default=True, metavar="SCHEME[:SETTING=VALUE,…]")
 @click.option(
     "--on",
@@ -117,11 +98,11 @@ class TraceFile(FileToWrite):
 )
 @click.option("--scaling", type=click.Choice(["strong", "weak"]), default="strong", show_default=True,
               help="Whether the recipe's batch is that of all ranks together, or that of each.")  # fmt: skip
-@click.option("--algorithm", "algorithms", type=Algorithm(), multiple=True, help="Repeat for more. Default: the cheapest.")
+@click.option("--algorithm", "algorithms", type=_ALGORITHM, multiple=True, help="Repeat for more. Default: the cheapest.")
 @click.option("--network", type=click.Choice(["fat-tree", "dragonfly", "torus"]), default="fat-tree", show_default=True,
               help="That SimGrid replays on.")  # fmt: skip
 @click.option("--replay-up-to", type=click.IntRange(min=0), default=1024, show_default=True, help="Ranks; 0: no simulator.")
-@click.option("--budget", type=Seconds(), default="8s", show_default=True, help="For measuring what one rank computes.")
+@click.option("--budget", type=SECONDS, default="8s", show_default=True, help="For measuring what one rank computes.")
 @click.option("--times", type=click.Path(path_type=Path), help="A record of train --distributed with these times, instead.")
 @click.option("--measured", type=click.Path(path_type=Path), multiple=True, help="Such records, to compare with. Repeat.")
 @click.option("--steps", type=click.IntRange(min=3), help="To trace. Default: until the scheme repeats itself.")
@@ -131,7 +112,6 @@ class TraceFile(FileToWrite):
 @click.option("--plot", "plot_file", type=PictureToWrite(), help="Write a picture: .png, .pdf, .svg …")
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON and nothing else.")
 @click.option("--output", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(recipe: str, changes: tuple[str, ...], **options: Any) -> None:
     """Predict how training scales: traced on few ranks here, never presented as measured.
 

@@ -18,8 +18,7 @@ from deep_bench.errors import DeepBenchError, InvalidRecord, on_a_line
 @click.argument("record", type=click.Path(path_type=Path), metavar="RECORD|FOLDER|FOLDER/PART")
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 @click.option("--rules", is_flag=True, help="How the report does by the twelve rules of Hoefler and Belli.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
-def command(record: Path, as_json: bool, rules: bool, debug: bool) -> None:  # noqa: ARG001 (read by main)
+def command(record: Path, as_json: bool, rules: bool) -> None:
     """Print a record again, recomputed from its raw samples.
 
     Of a folder, the single record in it, or the one whose name has a part that no other has: results/3cbf11d3.

@@ -13,7 +13,7 @@ import click
 
 from deep_bench.cli import FAILED, INTERRUPTED
 from deep_bench.cli.ranks import TrainingRanks, training_ranks
-from deep_bench.cli.verb import PictureToWrite, Seconds, Verb, check_systems
+from deep_bench.cli.verb import SECONDS, PictureToWrite, Spelled, Verb, check_systems, refuse_unless
 from deep_bench.errors import DeepBenchError, NotKept, shortened
 
 if TYPE_CHECKING:
@@ -24,20 +24,13 @@ Keeping = tuple[Path, dict[str, Any]]
 """The folder of a framework's checkpoints, and how often one is written beside those at epochs' ends."""
 
 
-class StepsOrSeconds(click.ParamType[dict[str, float]]):
-    """How often: a number of steps (``100``), or a duration with its unit (``30s``)."""
+def _steps_or_seconds(text: str) -> dict[str, float]:
+    limit: dict[str, float] = {"steps": int(text)} if text.isdecimal() else {"seconds": SECONDS.convert(text, None, None)}
+    refuse_unless(all(limit.values()))
+    return limit
 
-    name = "steps|duration"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, float]:
-        """Read a number, with a unit or without."""
-        if isinstance(value, dict):
-            return value
-        steps = value.isdecimal()
-        limit: dict[str, float] = {"steps": int(value)} if steps else {"seconds": Seconds().convert(value, param, ctx)}
-        if not all(limit.values()):
-            self.fail(f"{value!r}: write 100 for steps, or 30s", param, ctx)
-        return limit
+_OFTEN = Spelled("steps|duration", _steps_or_seconds, ": write 100 for steps, or 30s")
 
 
 _FIELDS = {"epochs": "epochs", "every": "evaluation.every"}
@@ -55,7 +48,7 @@ _LONGEST = 300
 )
 @click.option("--epochs", type=click.IntRange(min=1), help="At most. Default: the recipe's.")
 @click.option("--steps", type=click.IntRange(min=1), help="At most.")
-@click.option("--limit", type=Seconds(), help="At most so long, from the first touch of the data.")
+@click.option("--limit", type=SECONDS, help="At most so long, from the first touch of the data.")
 @click.option("--target", metavar="SCORE=VALUE", help="Stop when it is reached: accuracy=0.97. Default: the recipe's.")
 @click.option("--no-target", is_flag=True, help="Go on until the limit, whatever the scores.")
 @click.option(
@@ -69,7 +62,7 @@ _LONGEST = 300
 @click.option("--checkpoints", type=click.Path(file_okay=False, path_type=Path), help="Write checkpoints into this folder.")
 @click.option(
     "--checkpoint-every",
-    type=StepsOrSeconds(),
+    type=_OFTEN,
     help="Also after so many steps, or so long: 100, 30s. Without: at epochs' ends, and at the end, Ctrl-C included; of "
     "schemes whose ranks take steps each on their own (gossip, asynchronous, stale-synchronous) at the end only.",
 )
@@ -98,7 +91,7 @@ _LONGEST = 300
 )
 @click.option(
     "--patience",
-    type=Seconds(),
+    type=SECONDS,
     default="10min",
     show_default=True,
     help="Of several ranks: end all when one has not answered, or kept others waiting, for so long.",
@@ -110,7 +103,6 @@ _LONGEST = 300
 @click.option("--plot", "plot_file", type=PictureToWrite(stem=True), help="Draw the times to the target.")
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON and nothing else.")
 @click.option("--output", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 def command(recipe: str, changes: tuple[str, ...], on: tuple[str, ...], **options: Any) -> None:
     """Train what a recipe says on one or several frameworks, until its target is reached.
 

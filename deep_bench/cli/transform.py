@@ -62,7 +62,6 @@ def _step(flag: str, name: str | None, **settings: Any) -> Callable[[Any], Any]:
 @click.option("--effort", type=click.Choice(["quick", "full"]), default="quick", show_default=True, help="Of the check.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 @click.pass_context
 def command(ctx: click.Context, network: str, **options: Any) -> None:
     """Transform NETWORK, an .onnx file or the name of one that ships, in the order of the options.

@@ -7,14 +7,15 @@ chosen.
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import os
 import re
 import secrets
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -22,57 +23,82 @@ from deep_bench.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from deep_bench.results import Results
+    from deep_bench.study.settings import SettingsModel
 
 _FILES_KEY = "deep_bench.cli.files"
 _PICTURES = (".eps", ".jpg", ".jpeg", ".pdf", ".png", ".svg", ".webp")
 
 
-class Seconds(click.ParamType[float]):
-    """A duration: ``20``, ``20s``, ``2m``, ``.5h``, ``500ms``."""
+class Spelled(click.ParamType[Any]):
+    """What is written as a text that a function reads.
 
-    name = "seconds"
+    Args:
+        name: As the help shows it.
+        read: Gives the value; ``ValueError`` if the text is none.
+        advice: What stands behind such a text in the message.
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read a number with a unit."""
-        if isinstance(value, float):
+    Example:
+        >>> SIZE.convert("seq=128", None, None), SECONDS.convert(".5m", None, None)
+        (('seq', 128), 30.0)
+    """
+
+    def __init__(self, name: str, read: Callable[[str], Any], advice: str) -> None:
+        self.name, self._read, self._advice = name, read, advice
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read a text; a default may be a value already."""
+        if not isinstance(value, str):
             return value
-        from deep_bench.measure.units import SCALES, read_scaled
-
         try:
-            return read_scaled(str(value), {"": 1.0, **SCALES["s"]})
+            return self._read(value)
         except ValueError:
-            self.fail(f"{value!r} is no duration: write 20s, 500ms or 2m", param, ctx)
+            self.fail(f"{value!r}{self._advice}", param, ctx)
 
 
-class Size(click.ParamType[tuple[str, int]]):
-    """A dimension and its size: ``seq=128``."""
-
-    name = "dimension=size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        """Read a pair."""
-        if isinstance(value, tuple):
-            return value
-        name, _, size = str(value).rpartition("=")
-        if not name or not size.isdecimal():
-            self.fail(f"{value!r}: write a dimension and its size, such as seq=128", param, ctx)
-        return name, int(size)
+def refuse_unless(right: object) -> None:
+    """Say that a text is none that can be read, for `Spelled`."""
+    if not right:
+        raise ValueError
 
 
-class Sweep(click.ParamType[tuple[str, tuple[int, ...]]]):
-    """A dimension and several sizes: ``batch=1,8,64``."""
+def whole_numbers(text: str, least: int = 0) -> tuple[int, ...]:
+    """Numbers between commas."""
+    refuse_unless(all(part.strip().isdecimal() and int(part) >= least for part in text.split(",")))
+    return tuple(map(int, text.split(",")))
 
-    name = "dimension=size,size,…"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, tuple[int, ...]]:
-        """Read a name and a list."""
-        if isinstance(value, tuple):
-            return value
-        name, _, sizes = str(value).rpartition("=")
-        parts = sizes.split(",")
-        if not name or not all(p.isdecimal() for p in parts):
-            self.fail(f"{value!r}: write a dimension and its sizes, such as batch=1,8,64", param, ctx)
-        return name, tuple(map(int, parts))
+def _seconds(text: str) -> float:
+    from deep_bench.measure.units import SCALES, read_scaled
+
+    return read_scaled(text, {"": 1.0, **SCALES["s"]})
+
+
+def _size(text: str) -> tuple[str, int]:
+    name, _, size = text.rpartition("=")
+    refuse_unless(name and size.isdecimal())
+    return name, int(size)
+
+
+def _sweep(text: str) -> tuple[str, tuple[int, ...]]:
+    name, _, sizes = text.rpartition("=")
+    refuse_unless(name and all(size.isdecimal() for size in sizes.split(",")))
+    return name, whole_numbers(sizes)
+
+
+def _label(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    refuse_unless(name and equals)
+    return name, value
+
+
+def _share(text: str) -> float:
+    return float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
+
+
+SECONDS = Spelled("seconds", _seconds, " is no duration: write 20s, 500ms or 2m")
+SIZE = Spelled("dimension=size", _size, ": write a dimension and its size, such as seq=128")
+SWEEP = Spelled("dimension=size,size,…", _sweep, ": write a dimension and its sizes, such as batch=1,8,64")
+SHARE = Spelled("share", _share, " is no share: write 2% or 0.02")
 
 
 class FileToWrite(click.ParamType[Path]):
@@ -242,6 +268,8 @@ def check_systems(systems: Sequence[str]) -> None:
 class Verb(click.Command):
     """A command whose options that take one value are given once, and whose outputs are no files that it reads.
 
+    Each shows tracebacks with ``--debug``.
+
     Example:
         >>> @click.command("count", cls=Verb)
         ... @click.option("--batch", type=int)
@@ -252,6 +280,12 @@ class Verb(click.Command):
         2
     """
 
+    def __init__(self, *, callback: Callable[..., Any], **settings: Any) -> None:
+        super().__init__(callback=callback, **settings)
+        passed = "debug" in inspect.signature(callback).parameters  # to others it is of no use: `main` looks for it
+        debug = click.Option(["--debug"], is_flag=True, help="Show tracebacks.", expose_value=passed)
+        self.params = [*self.params, debug]
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the words, and check the values of all options together."""
         _, _, order = self.make_parser(ctx).parse_args(list(args))
@@ -259,7 +293,7 @@ class Verb(click.Command):
         remaining = super().parse_args(ctx, args)
         for param in self.params:
             value = ctx.params.get(str(param.name))
-            if isinstance(param.type, Size):
+            if param.type is SIZE:
                 _check_sizes(param, value or ())
             elif isinstance(param.type, FileToWrite) and not param.type.stem and isinstance(value, Path):
                 check_files([value], param.opts[0])
@@ -317,25 +351,54 @@ class Subcommands(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in self._table.items()])
 
 
-class LabelAndValue(click.ParamType[tuple[str, str]]):
-    """A label and a value: ``system=torch``, ``option.threads=1``."""
+def settings_options(settings: type[SettingsModel], *first: str, only: bool = False) -> Callable[[Any], Any]:
+    """The options of a verb that are settings: their names, types, ranges, defaults and helps.
 
-    name = "label=value"
+    Args:
+        settings: States them.
+        first: Those that come first, in this order; others follow in theirs.
+        only: Leave others out.
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """Read a pair."""
-        if isinstance(value, tuple):
-            return value
-        name, equals, requested = str(value).partition("=")
-        if not name or not equals:
-            self.fail(f"{value!r}: write a label and a value, such as system=torch", param, ctx)
-        return name, requested
+    Example:
+        >>> from deep_bench.study.settings import NetworkSettings
+        >>> @click.command("measure")
+        ... @settings_options(NetworkSettings, "budget", "twin", only=True)
+        ... def measure(budget, twin):
+        ...     click.echo(f"{budget} {twin}")
+        >>> from click.testing import CliRunner
+        >>> CliRunner().invoke(measure, ["--budget=2m", "--no-twin"]).output
+        '120.0 False\\n'
+    """
+    from deep_bench.study.settings import is_duration, least
+
+    options = []
+    for name in first if only else dict.fromkeys([*first, *settings.model_fields]):
+        setting = settings.model_fields[name]
+        option, default = f"--{name.replace('_', '-')}", setting.default
+        shown: dict[str, Any] = {"help": setting.description, "default": default, "show_default": True}
+        if setting.annotation is bool:
+            option = option.replace("--", "--no-", 1) if default else option
+            shown |= {"is_flag": True, "flag_value": not default, "show_default": False}
+        elif choices := get_args(setting.annotation):
+            shown["type"] = click.Choice(choices)
+        elif is_duration(setting):
+            shown |= {"type": SECONDS, "default": f"{default:g}s" if default % 60 else f"{default / 60:g}m"}
+        elif (smallest := least(setting)) is not None:
+            shown["type"] = click.IntRange(min=smallest)
+        options.append(click.option(option, name, **shown))
+
+    def with_options(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return with_options
 
 
 WHERE = click.option(
     "--where",
     multiple=True,
-    type=LabelAndValue(),
+    type=Spelled("label=value", _label, ": write a label and a value, such as system=torch"),
     metavar="LABEL=VALUE",
     help="Only results with it; * stands for any characters. Repeat for several labels, or for several values of one.",
 )

@@ -101,7 +101,9 @@ def run(
         >>> result.ok
         True
     """
-    settings = NetworkSettings(seed, ci_width, budget, check, launches, twin, in_process)
+    settings = NetworkSettings(
+        seed=seed, ci_width=ci_width, budget=budget, check=check, launches=launches, twin=twin, in_process=in_process
+    )
     left_out = [name for name in frameworks if frameworks.missing(name)] if on is None else []
     variants = {str(variant): variant for variant in variants_of(on)}
     folder = output_folder(output) if output is not None else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -115,7 +115,13 @@ class Rule:
             ('forward <= 5 ms', 'verdict right or reduced precision')
         """
         if figure == VERDICT:
-            return cls(figure, verdicts=_verdict_outcomes(written), where=where or {}, place=place)
+            words = written if isinstance(written, list) else [written]
+            for word in words:
+                if word not in VERDICTS:
+                    near = nearest(str(word), VERDICTS)
+                    came = f"{word!r} is no verdict, which are {', '.join(VERDICTS)}"
+                    raise ValueError(came + (f"; {near}" if near else ""))
+            return cls(figure, verdicts=tuple(words), where=where or {}, place=place)
         match = re.fullmatch(r"\s*(<=|>=|<|>)\s*(.+)", written) if isinstance(written, str) else None
         if match is None:
             raise ValueError(f'{written!r} is no condition: write "<= 5 ms" or ">= 20"')
@@ -271,15 +277,6 @@ def _label_of(result: Result, name: str) -> str | None:
     return result.labels.get(f"{FACTOR}{name}", result.labels.get(name))
 
 
-def _verdict_outcomes(written: Any) -> tuple[str, ...]:
-    words = written if isinstance(written, list) else [written]
-    for word in words:
-        if word not in VERDICTS:
-            near = nearest(str(word), VERDICTS)
-            raise ValueError(f"{word!r} is no verdict, which are {', '.join(VERDICTS)}" + (f"; {near}" if near else ""))
-    return tuple(words)
-
-
 CellFigures = tuple[Cell, Mapping[str, FigureKind]]
 """A cell, and the figures that its results can have."""
 
@@ -302,20 +299,15 @@ def check_accepted(
         InvalidArgument: A figure or label that there is not, with the nearest that there is; a unit or a direction that is
             not the figure's; or a verdict that nothing can get.
     """
-    faults = [*_wrong_metrics(metrics, cells, lines)]
+    faults: list[InvalidArgument] = []
+    figure_names = list(dict.fromkeys(name for _, figures in cells for name in figures))
+    for number, name in enumerate(metrics):
+        if name not in figure_names:
+            faults.append(_no_figure(name, "metrics", cells[0][0], figure_names, line_of(lines, ("metrics", number))))
     for rule in rules:
         faults += _wrong_where(rule, [cell for cell, _ in cells], lines) or _wrong_figure(rule, cells, lines)
     if faults:
         raise several(list({fault.came: fault for fault in faults}.values()))
-
-
-def _wrong_metrics(
-    metrics: Sequence[str], cells: Sequence[CellFigures], lines: Mapping[Place, int]
-) -> Iterator[InvalidArgument]:
-    figure_names = list(dict.fromkeys(name for _, figures in cells for name in figures))
-    for number, name in enumerate(metrics):
-        if name not in figure_names:
-            yield _no_figure(name, "metrics", cells[0][0], figure_names, line_of(lines, ("metrics", number)))
 
 
 def _wrong_where(rule: Rule, cells: Sequence[Cell], lines: Mapping[Place, int]) -> list[InvalidArgument]:
@@ -354,10 +346,13 @@ def _in_cell(rule: Rule, cell: Cell, kinds: Mapping[str, FigureKind], line: int 
         came = f"{about}: {' or '.join(rule.verdicts)}, where nothing is checked ({_place_of(cell)})"
         return InvalidArgument(came, f"one of {', '.join(possible)}, or no such condition") if missing else None
     if rule.figure == BITS:
-        came = f"{about}: none are found out ({_place_of(cell)})"
-        return (
-            _wrong_bits(rule, cell, about) if cell.fields.has_bits else InvalidArgument(came, f"one of {', '.join(kinds)}")
-        )
+        if not cell.fields.has_bits:
+            return InvalidArgument(f"{about}: none are found out ({_place_of(cell)})", f"one of {', '.join(kinds)}")
+        most = cell.fields.most_bits(cell)
+        if rule.value < most or (rule.value == most and rule.sign == ">="):
+            return None
+        came = f"{about}: {rule.sign} {rule.value:g}, and {most} are all that its type has ({_place_of(cell)})"
+        return InvalidArgument(came, f"at most {most}: float16 has 11, float32 24, float64 53")
     kind = kinds.get(rule.figure)
     if kind is None:
         extra = [VERDICT, *([BITS] if cell.fields.has_bits else [])]
@@ -373,13 +368,6 @@ def _in_cell(rule: Rule, cell: Cell, kinds: Mapping[str, FigureKind], line: int 
             f"{about}: {rule.sign} {rule.value:g} {rule.unit}", "a limit above 0, as all that is found is"
         )
     return None
-
-
-def _wrong_bits(rule: Rule, cell: Cell, about: str) -> InvalidArgument | None:
-    most = cell.fields.most_bits(cell)
-    possible = rule.value < most or (rule.value == most and rule.sign == ">=")
-    came = f"{about}: {rule.sign} {rule.value:g}, and {most} are all that its type has ({_place_of(cell)})"
-    return None if possible else InvalidArgument(came, f"at most {most}: float16 has 11, float32 24, float64 53")
 
 
 def _no_figure(name: str, part: str, cell: Cell, names: Iterable[str], line: int | None) -> InvalidArgument:

@@ -122,21 +122,8 @@ class BadgeCheck:
     reason: str
 
 
-@dataclass(frozen=True)
-class BadgeQuestion:
-    """A check before it is made.
-
-    Args:
-        name: What is asked.
-        judge: Looks at the evidence.
-    """
-
-    name: str
-    judge: Callable[[BundleEvidence], CheckResult]
-
-    def asked(self, evidence: BundleEvidence) -> BadgeCheck:
-        """The check."""
-        return BadgeCheck(self.name, *self.judge(evidence))
+BadgeQuestion: TypeAlias = tuple[str, Callable[[BundleEvidence], CheckResult]]
+"""What is asked, and what looks at the evidence."""
 
 
 def check_licence(evidence: BundleEvidence) -> CheckResult:
@@ -321,29 +308,29 @@ class Badge:
 ACM = "ACM, Artifact review and badging, version 1.1 (2020)"
 MLPERF = "a proposal for MLPerf submissions: mlcommons/ck, issue 1080 (2024)"
 
-_WHOLE = BadgeQuestion("every file is as it was packed", check_whole)
-_COMPLETE = BadgeQuestion("complete", check_complete)
-_CLEAN = BadgeQuestion("runs in a clean environment", check_clean_run)
+_WHOLE: BadgeQuestion = ("every file is as it was packed", check_whole)
+_COMPLETE: BadgeQuestion = ("complete", check_complete)
+_CLEAN: BadgeQuestion = ("runs in a clean environment", check_clean_run)
 
 _AVAILABLE = (
     _WHOLE,
-    BadgeQuestion("a licence that lets others use it", check_licence),
+    ("a licence that lets others use it", check_licence),
     _COMPLETE,
-    BadgeQuestion("in an archive, with a DOI", check_archive),
+    ("in an archive, with a DOI", check_archive),
 )
 _FUNCTIONAL = (
     _WHOLE,
-    BadgeQuestion("documented", check_readme),
+    ("documented", check_readme),
     _COMPLETE,
-    BadgeQuestion("exercisable: one command, no paths or variables of the author's", check_command),
-    BadgeQuestion("the environment is known exactly", check_lock),
+    ("exercisable: one command, no paths or variables of the author's", check_command),
+    ("the environment is known exactly", check_lock),
     _CLEAN,
-    BadgeQuestion("results are checked, right and finished", check_valid),
+    ("results are checked, right and finished", check_valid),
 )
 _REUSABLE = (
     *_FUNCTIONAL,
-    BadgeQuestion("can be adapted: parameters", check_adaptable),
-    BadgeQuestion("a second backend or environment", check_second_place),
+    ("can be adapted: parameters", check_adaptable),
+    ("a second backend or environment", check_second_place),
 )
 _RERUNS, _TOLERANCE = 3, 0.05
 
@@ -392,9 +379,9 @@ def badges(
 
 
 def _judge_badges(evidence: BundleEvidence, reruns: int, tolerance: float) -> list[Badge]:
-    independence = BadgeQuestion("obtained by other people", check_others)
-    logs = BadgeQuestion("the logs of a submission", check_logs)
-    again = BadgeQuestion(f"{reruns} reruns within {100 * tolerance:g} %", check_reruns(reruns, tolerance))
+    independence: BadgeQuestion = ("obtained by other people", check_others)
+    logs: BadgeQuestion = ("the logs of a submission", check_logs)
+    again: BadgeQuestion = (f"{reruns} reruns within {100 * tolerance:g} %", check_reruns(reruns, tolerance))
     lists: tuple[tuple[str, str, tuple[BadgeQuestion, ...]], ...] = (
         ("artifacts available", ACM, _AVAILABLE),
         ("artifacts evaluated - functional", ACM, _FUNCTIONAL),
@@ -405,5 +392,6 @@ def _judge_badges(evidence: BundleEvidence, reruns: int, tolerance: float) -> li
         ("submission functional / repeatable", MLPERF, (logs, *_FUNCTIONAL, again)),
     )
     return [
-        Badge(name, whose, tuple(question.asked(evidence) for question in questions)) for name, whose, questions in lists
+        Badge(name, whose, tuple(BadgeCheck(question, *judge(evidence)) for question, judge in questions))
+        for name, whose, questions in lists
     ]

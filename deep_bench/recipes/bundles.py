@@ -117,27 +117,24 @@ def command_parts(command: Sequence[str], folder: Path) -> list[CommandPart]:
         >>> [(word.text, word.use) for word in parts]
         [('deep-bench', 'word'), ('run', 'word'), ('a.onnx', 'missing'), ('--output', 'word'), ('mine', 'writes')]
     """
-    return list(_words(command, folder))
+    parts: list[CommandPart] = []
+    options, option = written_options(command), ""
+    for text in command:
+        name, equals, value = text.partition("=")
+        if option:
+            parts.append(CommandPart("", text, use="writes", option=option))
+            option = ""
+        elif equals and name in options:
+            parts.append(CommandPart(f"{name}=", value, use="writes", option=name))
+        else:
+            option = text if text in options else ""
+            parts.append(file_word(text, folder))
+    return parts
 
 
 def written_options(command: Sequence[str]) -> frozenset[str]:
     """The options of a command whose values are written."""
     return FOLDERS | (_FILES - {"--json"} if _JSON_IS_A_FLAG.intersection(command[1:2]) else _FILES)
-
-
-def _words(command: Sequence[str], folder: Path) -> Iterator[CommandPart]:
-    options, option = written_options(command), ""
-    for text in command:
-        if option:
-            yield CommandPart("", text, use="writes", option=option)
-            option = ""
-            continue
-        option = text if text in options else ""
-        name, equals, value = text.partition("=")
-        if equals and name in options:
-            yield CommandPart(f"{name}=", value, use="writes", option=name)
-        else:
-            yield file_word(text, folder)
 
 
 def file_word(text: str, folder: Path) -> CommandPart:
@@ -394,10 +391,9 @@ def readme(manifest: Manifest) -> str:
         f"    python -m pip install {shlex.quote(wheel)}\n    deep-bench repeat .",
     ]
     if manifest.command:
-        paragraphs += [
-            "What it runs, in this folder:",
-            f"    {_one_line(shlex.join([*_variable_lines(manifest), *manifest.command]))}",
-        ]
+        assignments = [f"{name}={value}" for name, value in sorted(may_set(manifest).items())]
+        words = [*(["env", *assignments] if assignments else []), *manifest.command]
+        paragraphs += ["What it runs, in this folder:", f"    {_one_line(shlex.join(words))}"]
     if hidden := variables_not_set(manifest):
         paragraphs.append(f"The run had variables that a repetition is not given: {', '.join(map(_code_block, hidden))}.")
     # environment lines
@@ -423,11 +419,6 @@ def readme(manifest: Manifest) -> str:
         *(["## Remarks", "\n".join(f"- {_plain_text(remark)}" for remark in manifest.remarks)] if manifest.remarks else []),
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def _variable_lines(manifest: Manifest) -> list[str]:
-    assignments = [f"{name}={value}" for name, value in sorted(may_set(manifest).items())]
-    return ["env", *assignments] if assignments else []
 
 
 def _file_line(file: PackedFile) -> str:
@@ -508,8 +499,16 @@ def bundle(
         >>> sorted({file.role for file in made.files}), made.command[-2:]
         (['lock', 'package', 'readme', 'record'], ['--output', 'repeated'])
     """
-    target, roots = _target(Path(archive), force), [Path(path) for path in records]
-    results = _gather_records(records)
+    target, roots = Path(archive), [Path(path) for path in records]
+    if target.suffix != ".zip":
+        raise InvalidArgument(f"the archive {target}", "a name that ends in .zip")
+    if target.exists() and not force:
+        raise InvalidArgument(f"{target} is there already", "a new file", "name another, or say --force (force=True)")
+    results = gather(*records)
+    if results.refused:
+        raise InvalidRecord(str(results.refused[0]), "records that can be read: a bundle leaves none out in silence")
+    if not results:
+        raise InvalidArgument(f"no record in {', '.join(map(str, records))}", "files or folders of records")
     ran = load_records(results.files())
     arguments, home = (list(command), None) if command is not None else _command_of(ran, roots)
     with TemporaryDirectory() as scratch:
@@ -524,11 +523,13 @@ def bundle(
         _check_inputs(run_inputs, Path(folder))
         if licence_file is not None:
             contents.add(Path(licence_file), "LICENCE.txt", "licence")
+        names = list(dict.fromkeys(result.name for result in results))
+        named = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         packages = _merge_all(record.environment.packages for record in ran)
         manifest = Manifest(
             created=max(result.created for result in results),
             deep_bench=deep_bench.__version__,
-            title=title or _title_of(results),
+            title=title or named,
             command=again,
             variables=_merge_all(record.environment.variables for record in ran),
             records=record_paths,
@@ -538,26 +539,12 @@ def bundle(
             lock=lock_environment(contents, packages, Path(scratch), _add_extras(contents, results, again)),
             remarks=_remarks(results, arguments),
         )
-        manifest = _with_readme(contents, manifest, Path(scratch))
+        text = Path(scratch, "README.md")
+        text.write_text(readme(manifest), encoding="utf-8")
+        contents.add(text, "README.md", "readme")
+        manifest = manifest.model_copy(update={"files": contents.packed})
         written(target, lambda temporary: _write_archive(temporary, manifest, contents))
     return manifest
-
-
-def _target(archive: Path, force: bool) -> Path:
-    if archive.suffix != ".zip":
-        raise InvalidArgument(f"the archive {archive}", "a name that ends in .zip")
-    if archive.exists() and not force:
-        raise InvalidArgument(f"{archive} is there already", "a new file", "name another, or say --force (force=True)")
-    return archive
-
-
-def _gather_records(records: Sequence[str | Path]) -> Results:
-    results = gather(*records)
-    if results.refused:
-        raise InvalidRecord(str(results.refused[0]), "records that can be read: a bundle leaves none out in silence")
-    if not results:
-        raise InvalidArgument(f"no record in {', '.join(map(str, records))}", "files or folders of records")
-    return results
 
 
 def _command_of(ran: Sequence[AnyRecord], roots: Sequence[Path]) -> tuple[list[str], Path | None]:
@@ -593,9 +580,13 @@ def _add_records(contents: Contents, results: Results, roots: Sequence[Path]) ->
 def _check_networks(run_inputs: CommandInputs, roots: Sequence[Path], *, ours: bool) -> None:
     """Whether the networks that were run are in the bundle, ship with deep_bench, or are made by the recipe."""
     faulty_names = {Path(path).stem for path in run_inputs.faults}
+    made_by_recipes = {network_in(file)[0] for root in roots for file in root.glob("networks/*/*.onnx")}
+    shipped = Path(deep_bench.__file__).parent / "data"
     for name, digests in run_inputs.recorded.networks.items():
         for checksum in sorted(digests - run_inputs.networks):
-            if name in faulty_names or _is_shipped(name, checksum) or checksum in _made_by_recipes(roots):
+            if name in faulty_names or checksum in made_by_recipes:
+                continue
+            if (shipped / f"{name}.onnx").is_file() and deep_bench.load(name).sha256 == checksum:
                 continue
             source = run_inputs.elsewhere.get(name, "")
             if ours and not source:
@@ -605,16 +596,6 @@ def _check_networks(run_inputs: CommandInputs, roots: Sequence[Path], *, ours: b
                 run_inputs.contents.left.append(
                     Omission(what=f"the network {name}", why=reason, source=source, sha256={name: checksum})
                 )
-
-
-def _is_shipped(name: str, sha256: str) -> bool:
-    """Whether a network comes with deep_bench itself."""
-    return (Path(deep_bench.__file__).parent / "data" / f"{name}.onnx").is_file() and deep_bench.load(name).sha256 == sha256
-
-
-def _made_by_recipes(roots: Sequence[Path]) -> set[str]:
-    """Networks with fresh parameters, which a recipe of an experiment makes again."""
-    return {network_in(file)[0] for root in roots for file in root.glob("networks/*/*.onnx")}
 
 
 def _check_inputs(run_inputs: CommandInputs, folder: Path) -> None:
@@ -667,33 +648,13 @@ def _remarks(results: Results, arguments: Sequence[str]) -> list[str]:
     return remarks
 
 
-def _title_of(results: Results) -> str:
-    names = list(dict.fromkeys(result.name for result in results))
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
-def _with_readme(contents: Contents, manifest: Manifest, scratch: Path) -> Manifest:
-    """The manifest with a README of itself."""
-    text = scratch / "README.md"
-    text.write_text(readme(manifest), encoding="utf-8")
-    contents.add(text, "README.md", "readme")
-    return manifest.model_copy(update={"files": contents.packed})
-
-
 def _write_archive(target: Path, manifest: Manifest, contents: Contents) -> None:
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         content = manifest.model_dump_json(indent=1).encode() + b"\n"
         archive.writestr(zipfile.ZipInfo(MANIFEST, SAME_TIME), content, zipfile.ZIP_DEFLATED)
         for path in sorted(contents.files):
-            with (
-                contents.files[path].open("rb") as source,
-                archive.open(_archive_entry(path), "w", force_zip64=True) as into,
-            ):
+            entry = zipfile.ZipInfo(path, SAME_TIME)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            with contents.files[path].open("rb") as source, archive.open(entry, "w", force_zip64=True) as into:
                 while block := source.read(2**20):
                     into.write(block)
-
-
-def _archive_entry(path: str) -> zipfile.ZipInfo:
-    entry = zipfile.ZipInfo(path, SAME_TIME)
-    entry.compress_type = zipfile.ZIP_DEFLATED
-    return entry

@@ -139,5 +139,5 @@ def as_typed(cell: Cell) -> str:
 
 def variables(cell: Cell) -> dict[str, str]:
     """What the environment of a cell has beside that of the caller."""
-    threads = getattr(cell.fields, "threads", None)
+    threads = cell.fields.threads
     return {} if threads is None else dict.fromkeys(THREADS, str(threads))

@@ -357,13 +357,6 @@ def note_factors(cell: Cell, folder: Path) -> bool:
         InvalidArgument: A record cannot be written; it stays as it was.
     """
     complete = False
-    for path, content in _record_files(folder):
-        _note_in_file(path, content, cell.note)
-        complete |= bool(content.get("complete", content.get("kind") == _SCALING))
-    return complete
-
-
-def _record_files(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     for path in sorted(folder.glob("*.json")):
         if path.name == CELL or path.is_symlink() or path.stat().st_size > _LARGEST_BYTES:
             continue
@@ -372,7 +365,9 @@ def _record_files(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
         except (OSError, ValueError, RecursionError):
             continue  # no record, or damaged: `gather` says so
         if isinstance(content, dict) and isinstance(content.get("schema_version"), int) and "recipe" in content:
-            yield path, content
+            _note_in_file(path, content, cell.note)
+            complete |= bool(content.get("complete", content.get("kind") == _SCALING))
+    return complete
 
 
 def _note_in_file(path: Path, content: dict[str, Any], note: dict[str, Any]) -> None:
@@ -581,20 +576,7 @@ def _measure_attempt(store: Store, cell: Cell) -> CellState:
         return _keep_state(store, cell, state.model_copy(update={"state": "skipped", "why": "; ".join(left_out)}))
     store.keep(cell, state)
     try:
-        fields, folder = store.experiment.fields, store.folder(usable)
-        started, crowd = launch_command(usable.fields.processes, fields.slurm.mpi, fields.slurm.cpus_per_task)
-        files = prepare_files(usable, folder, store.experiment.home)
-        arguments = command_words(usable, folder, files, fields.metrics)
-        path = {} if store.experiment.code else {INSTALLED_ONLY: "1"}
-        command, environment = (
-            [*started, *_deep_bench(), *arguments],
-            {
-                **variables(usable),
-                **crowd,
-                **environment_variables(store),
-                **path,
-            },
-        )
+        command, environment = _command(store, usable)
         state = state.model_copy(update={"command": command})
         store.keep(cell, state)
         ending = run_process(
@@ -612,15 +594,7 @@ def _measure_attempt(store: Store, cell: Cell) -> CellState:
         raise
     except (DeepBenchError, OSError) as error:
         return _keep_state(store, cell, state.model_copy(update={"state": "failed", "why": " ".join(str(error).split())}))
-    # end state
-    complete = _note_factors(store, cell)
-    fine = ending.status == 0 or (ending.status == _WRONG and complete)
-    reason = ending.why
-    if ending.status == 0 and not complete:
-        fine, reason = False, "it left no record of a run that came to its end"
-    end = "done" if fine else "interrupted" if ending.status == INTERRUPTED else "failed"
-    changes = {"state": end, "why": reason, "status": ending.status, "seconds": ending.seconds}
-    return _keep_state(store, cell, state.model_copy(update=changes))
+    return _keep_state(store, cell, _end_state(state, ending, _note_factors(store, cell)))
 
 
 def _note_factors(store: Store, cell: Cell) -> bool:
@@ -630,8 +604,22 @@ def _note_factors(store: Store, cell: Cell) -> bool:
         raise store.full(error.came, cell) from error
 
 
+def _end_state(state: CellState, ending: ProcessEnding, complete: bool) -> CellState:
+    fine = ending.status == 0 or (ending.status == _WRONG and complete)
+    reason = ending.why
+    if ending.status == 0 and not complete:
+        fine, reason = False, "it left no record of a run that came to its end"
+    end = "done" if fine else "interrupted" if ending.status == INTERRUPTED else "failed"
+    changes = {"state": end, "why": reason, "status": ending.status, "seconds": ending.seconds}
+    return state.model_copy(update=changes)
+
+
 def _keep_state(store: Store, cell: Cell, state: CellState) -> CellState:
-    lacking = _no_space(state.why, store.folder(cell)) if state.state == "failed" else ""
+    lacking, folder = "", store.folder(cell)
+    if state.state == "failed":
+        lacking = space_message(state.why)
+        if not state.why and is_disk_full(folder):  # where there was no space, it could not even say so
+            lacking = f"cannot write {folder / OUTPUT}: {os.strerror(errno.ENOSPC)}"
     if lacking:
         state = state.model_copy(update={"state": "interrupted", "why": lacking})
     store.keep(cell, state)
@@ -640,17 +628,20 @@ def _keep_state(store: Store, cell: Cell, state: CellState) -> CellState:
     return state
 
 
-def _no_space(reason: str, folder: Path) -> str:
-    """What says that it is space that a cell lacked, if it is; where there was none, it could not even say so."""
-    if reason or not is_disk_full(folder):
-        return space_message(reason)
-    return f"cannot write {folder / OUTPUT}: {os.strerror(errno.ENOSPC)}"
-
-
-def _deep_bench() -> list[str]:
-    """The command of this environment, as a person types it: a record keeps it."""
-    script = Path(sys.executable).with_name("deep-bench")
-    return [str(script)] if script.exists() else [sys.executable, "-P", "-m", "deep_bench"]
+def _command(store: Store, cell: Cell) -> tuple[list[str], dict[str, str]]:
+    fields, folder = store.experiment.fields, store.folder(cell)
+    started, crowd = launch_command(cell.fields.processes, fields.slurm.mpi, fields.slurm.cpus_per_task)
+    files = prepare_files(cell, folder, store.experiment.home)
+    arguments = command_words(cell, folder, files, fields.metrics)
+    path = {} if store.experiment.code else {INSTALLED_ONLY: "1"}
+    script = Path(sys.executable).with_name("deep-bench")  # as a person types it: a record keeps it
+    program = [str(script)] if script.exists() else [sys.executable, "-P", "-m", "deep_bench"]
+    return [*started, *program, *arguments], {
+        **variables(cell),
+        **crowd,
+        **environment_variables(store),
+        **path,
+    }
 
 
 def _usable(cell: Cell) -> tuple[Cell | None, list[str]]:

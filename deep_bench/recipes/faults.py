@@ -14,7 +14,8 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from deep_bench.errors import DeepBenchError, InvalidArgument, nearest, shortened
-from deep_bench.yaml_text import Place, model_in
+from deep_bench.study.settings import SettingsModel
+from deep_bench.yaml_text import Place, RecipePart, model_in
 
 _MANY = 5
 _LONGEST_VALUE = 200
@@ -57,7 +58,7 @@ def unknown_field(where: str, name: str, choices: Iterable[str], line: int | Non
 def refusal(
     model: type[BaseModel], where: str, error: ValidationError, lines: Mapping[Place, int], at: Place
 ) -> InvalidArgument:
-    """The error that names each wrong field with its line.
+    """The error that names each wrong field with its line, in the order of the file.
 
     Args:
         model: What was validated.
@@ -66,8 +67,11 @@ def refusal(
         lines: Where each value of the file is.
         at: The place in the file that was validated.
     """
-    faults = _one_per_field(error.errors(include_url=False), lines, at)
-    return several([_fault_in_words(model, where, fault, line_of(lines, (*at, *fault["loc"]))) for fault in faults])
+    faults = [
+        (line_of(lines, (*at, *fault["loc"])), fault) for fault in _one_per_field(error.errors(include_url=False), lines, at)
+    ]
+    faults.sort(key=lambda pair: pair[0] or 0)
+    return several([_fault_in_words(model, where, fault, line) for line, fault in faults])
 
 
 def several(faults: Sequence[InvalidArgument]) -> InvalidArgument:
@@ -154,8 +158,13 @@ def _shown(path: Sequence[str]) -> list[str]:
 
 
 def names(model: type[BaseModel]) -> list[str]:
-    """The fields of a model, as they are written."""
-    return [field.alias or name for name, field in model.model_fields.items()]
+    """The fields of a model, as they are written; settings that it shares with others come last, before what all have."""
+    ranks = dict.fromkeys(model.model_fields, 0)
+    for base in model.__mro__[1:]:
+        rank = 1 if issubclass(base, SettingsModel) else 2 if RecipePart in base.__bases__ else 0
+        ranks |= dict.fromkeys(ranks.keys() & getattr(base, "__annotations__", {}), rank)
+    fields = sorted(model.model_fields.items(), key=lambda item: ranks[item[0]])
+    return [field.alias or name for name, field in fields]
 
 
 def _model_at(model: type[BaseModel], path: Sequence[Any]) -> type[BaseModel]:

@@ -510,7 +510,10 @@ def write_wheel(target: Path) -> None:
     content[f"{about}/WHEEL"] = b"Wheel-Version: 1.0\nGenerator: deep-bench\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     content[f"{about}/entry_points.txt"] = (installed.read_text("entry_points.txt") or "").encode()
     record = f"{about}/RECORD"
-    rows = [f"{path},sha256={_wheel_digest(data)},{len(data)}" for path, data in content.items()]
+    rows = []
+    for path, data in content.items():
+        checksum = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        rows.append(f"{path},sha256={checksum},{len(data)}")
     content[record] = ("\n".join([*rows, f"{record},,"]) + "\n").encode()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, data in content.items():
@@ -527,10 +530,6 @@ def _package_files() -> Iterator[tuple[str, bytes]]:
                 if folder == root and inside.parts[0] == "reference":
                     continue
                 yield f"deep_bench/{inside.as_posix()}", file.read_bytes()
-
-
-def _wheel_digest(data: bytes) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
 
 
 def lock_environment(contents: Contents, packages: Mapping[str, str], scratch: Path, extras: list[str] | None) -> BundleLock:
@@ -588,9 +587,10 @@ def clean_interpreter(manifest: Manifest, folder: Path, tell: Callable[[str], ob
     lines = lock_lines(folder / manifest.lock.file)
     (package,) = manifest.of("package")
     wheel = (folder / package.path).resolve()
+    minor = ".".join(manifest.lock.python.split(".")[:2])  # later patches repair, and change no results that count
     declaration = Declaration(
         requirements=(*lines, f"deep-bench @ {wheel.as_uri()}"),
-        python=_interpreter_of(manifest.lock.python),
+        python=None if minor == f"{sys.version_info.major}.{sys.version_info.minor}" else minor,
         deep_bench=False,
     )
     return build(
@@ -645,9 +645,3 @@ def may_set(manifest: Manifest) -> dict[str, str]:
 def variables_not_set(manifest: Manifest) -> list[str]:
     """The variables that the run had, and that a repetition is not given."""
     return sorted(set(manifest.variables) - set(may_set(manifest)))
-
-
-def _interpreter_of(version: str) -> str | None:
-    """By its minor version: later patches repair, and do not change results that deep_bench takes."""
-    minor_version = ".".join(version.split(".")[:2])
-    return None if minor_version == f"{sys.version_info.major}.{sys.version_info.minor}" else minor_version

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from deep_bench.recipes.faults import names
 from deep_bench.recipes.levels import LEVELS, CaseFields
 from deep_bench.recipes.recipe import CellLimits, ExperimentModel, Slurm
+from deep_bench.study.settings import SettingsModel
 
 _HEAD = """# Fields of a recipe
 
@@ -32,16 +33,19 @@ def page() -> str:
 
 
 def described(model: type[BaseModel]) -> dict[str, str]:
-    """Field to what its model's docstring says of it; several fields may share one text.
+    """Field to what the docstring of its model, or of one that this extends, says of it; several fields may share one text.
 
     Example:
         >>> described(CellLimits)["whole"]
         'All cells; none is begun later. None by default.'
     """
-    _, _, attributes = cleandoc(model.__doc__ or "").partition("Attributes:\n")
-    lines = re.sub(r"\n {5,}", " ", attributes)
-    matches = re.findall(r"^ {4}([\w, ]+): (.+)$", lines, re.MULTILINE)
-    return {name.strip(): text for field_names, text in matches for name in field_names.split(",")}
+    texts: dict[str, str] = {}
+    for base in reversed([base for base in model.__mro__ if base is model or issubclass(base, SettingsModel)]):
+        _, _, attributes = cleandoc(base.__doc__ or "").partition("Attributes:\n")
+        lines = re.sub(r"\n {5,}", " ", attributes)
+        for field_names, text in re.findall(r"^ {4}([\w, ]+): (.+)$", lines, re.MULTILINE):
+            texts |= {name.strip(): text for name in field_names.split(",")}
+    return texts
 
 
 def _part(title: str, model: type[BaseModel]) -> Iterator[str]:

@@ -86,7 +86,6 @@ def allowed_command(manifest: Manifest, folder: Path, *, here: bool, allow_code:
     """
     if not manifest.command:
         raise InvalidArgument("a bundle without a command", "one that says what repeats it: deep-bench bundle --command '…'")
-    # check program
     first, *arguments = manifest.command
     if first == "deep-bench":
         verb = arguments[0] if arguments else ""
@@ -95,26 +94,21 @@ def allowed_command(manifest: Manifest, folder: Path, *, here: bool, allow_code:
     elif not (first in {file.path for file in manifest.files} and first.endswith(".py")):
         raise InvalidArgument(f"the command {first!r}", "deep-bench, or a Python file of the bundle", "run it by hand")
     for word in manifest.command:
-        # no part of a word leads out of the folder
         for part in re.split(r"[=,:@\s]", word):
             path = PurePosixPath(part)
             if path.is_absolute() or ".." in path.parts or part.startswith("~") or "\\" in part:
                 raise InvalidArgument(f"the word {word!r}, which leads out of the bundle's folder", "paths below it")
-    _check_output(manifest.command)
+    options = written_options(manifest.command)
+    for number, word in enumerate(manifest.command):
+        option, equals, value = word.partition("=")
+        if option in options:
+            value = value if equals else "".join(manifest.command[number + 1 : number + 2])
+            if value != AGAIN and not value.startswith(f"{AGAIN}/"):
+                raise InvalidArgument(f"{option} {value}", f"what a repeated run writes goes to {AGAIN}")
     if not allow_code and (code := _code(manifest, folder, local=here)):
         shown = ", ".join(code[:3]) + (f" and {len(code) - 3} more" if len(code) > 3 else "")
         raise Unsupported(f"the bundle runs code that came with it: {shown}", advice="read it, and say --allow-code")
     return list(manifest.command)
-
-
-def _check_output(command: list[str]) -> None:
-    options = written_options(command)
-    for number, word in enumerate(command):
-        option, equals, value = word.partition("=")
-        if option in options:
-            value = value if equals else (command[number + 1] if number + 1 < len(command) else "")
-            if value != AGAIN and not value.startswith(f"{AGAIN}/"):
-                raise InvalidArgument(f"{option} {value}", f"what a repeated run writes goes to {AGAIN}")
 
 
 def _code(manifest: Manifest, folder: Path, *, local: bool) -> list[str]:
@@ -202,34 +196,25 @@ def _input_pairs(record: AnyRecord) -> NamedDigests:
 
 def _outcome_pairs(record: AnyRecord) -> NamedDigests:
     if isinstance(record, Record):
-        yield from _measured_pairs(record)
+        where = record.network.name if record.network is not None else "its network"
+        for system in record.systems:
+            if system.twin_of is None:
+                yield from _output_pairs(f"{system.label} on {where}", system.verdict)
+                for trial in system.trials:
+                    yield from _output_pairs(f"{system.label} on {trial.case}", trial.verdict)
     elif isinstance(record, TrainingRecord):
-        yield from _trained_pairs(record)
-
-
-def _measured_pairs(record: Record) -> NamedDigests:
-    where = record.network.name if record.network is not None else "its network"
-    for system in record.systems:
-        if system.twin_of is not None:
-            continue
-        yield from _output_pairs(f"{system.label} on {where}", system.verdict)
-        for trial in system.trials:
-            yield from _output_pairs(f"{system.label} on {trial.case}", trial.verdict)
+        for run in record.runs:
+            subject = f"{run.label}, seed {run.seed}"
+            yield f"{subject}: losses", digest(run.losses)
+            for evaluation in run.evaluations:
+                for name, value in evaluation.figures.items():
+                    yield f"{subject}: {name} after step {evaluation.step}", float(value).hex()
 
 
 def _output_pairs(subject: str, verdict: VerdictRecord | None) -> NamedDigests:
     for name, facts in (verdict.outputs if verdict is not None else {}).items():
         if isinstance(checksum := facts.get("sha256"), str):
             yield f"{subject}: {name}", checksum
-
-
-def _trained_pairs(record: TrainingRecord) -> NamedDigests:
-    for run in record.runs:
-        subject = f"{run.label}, seed {run.seed}"
-        yield f"{subject}: losses", digest(run.losses)
-        for evaluation in run.evaluations:
-            for name, value in evaluation.figures.items():
-                yield f"{subject}: {name} after step {evaluation.step}", float(value).hex()
 
 
 @dataclass(frozen=True)
@@ -374,25 +359,20 @@ class Repetition:
         Args:
             width: Characters in a line; by default those of the terminal.
         """
-        return repetition_text(self, width)
+        out = io.StringIO()
+        console = Console(file=out, width=width or columns(), highlight=False, color_system=None)
+        for line in _repetition_lines(self):
+            print_note(console, line)
+        if self.comparisons is not None:
+            print_note(console, "figures then and now; two machines, or two days, may differ in them:")
+            out.write(self.comparisons.table(width) + "\n")
+        return printable(out.getvalue().rstrip("\n"))
 
     def __str__(self) -> str:
         return self.report()
 
 
 _LISTED = 10
-
-
-def repetition_text(repetition: Repetition, width: int | None = None) -> str:
-    """All of it."""
-    out = io.StringIO()
-    console = Console(file=out, width=width or columns(), highlight=False, color_system=None)
-    for line in _repetition_lines(repetition):
-        print_note(console, line)
-    if repetition.comparisons is not None:
-        print_note(console, "figures then and now; two machines, or two days, may differ in them:")
-        out.write(repetition.comparisons.table(width) + "\n")
-    return printable(out.getvalue().rstrip("\n"))
 
 
 def _repetition_lines(repetition: Repetition) -> Iterator[str]:
@@ -464,18 +444,7 @@ def repeat(
         WorkerError: The environment cannot be built.
     """
     place, manifest = _open_bundle(Path(source), Path(folder), tell)
-    # whether all is there that the bundle does not hold, and that somebody has to put there
-    for omission in manifest.left:
-        for path, sha256 in omission.files.items():
-            file = place / path
-            if not _has_digest(file, sha256):
-                hint = f"get it from {omission.source}, " if omission.source else ""
-                raise InvalidRecord(
-                    f"the bundle does not hold {omission.what}, and {file} is "
-                    f"{'another file' if file.exists() else 'not there'}",
-                    f"the file with SHA-256 {sha256}",
-                    f"{hint}put it there, and repeat it in that folder: deep-bench repeat {place} --into {place}",
-                )
+    _check_put(manifest, place)
     command = allowed_command(manifest, place, here=here, allow_code=allow_code)
     if here:
         bin_folder = Path(sys.executable).parent
@@ -484,7 +453,9 @@ def repeat(
     if any(f"{AGAIN}/" in word for word in command):  # beside records, which a verb makes the folder for
         (place / AGAIN).mkdir()
     tell(f"running {' '.join(command)}")
-    status = _run(_command_with(bin_folder, command), place, bundle_variables(manifest, here=here), limit_s)
+    program = [bin_folder / "deep-bench"] if command[0] == "deep-bench" else [bin_folder / "python", command[0]]
+    words = [*map(str, program), *command[1:]]
+    status = _run(words, place, bundle_variables(manifest, here=here), limit_s)
     return _compare_records(manifest, place, tuple(command), status, here, margin)
 
 
@@ -516,18 +487,22 @@ def _open_bundle(source: Path, folder: Path, tell: Tell) -> tuple[Path, Manifest
     return folder / "unpacked", unpack(archive, folder / "unpacked")
 
 
-def _has_digest(file: Path, sha256: str) -> bool:
-    """Whether a file has a digest, or is the network that has it."""
-    if not file.is_file():
-        return False
-    return sha256 in (store_digest(file), *([network_in(file)[0]] if file.suffix == ".onnx" else []))
-
-
-def _command_with(bin_folder: Path, command: Sequence[str]) -> list[str]:
-    first, *arguments = command
-    return (
-        [str(bin_folder / first), *arguments] if first == "deep-bench" else [str(bin_folder / "python"), first, *arguments]
-    )
+def _check_put(manifest: Manifest, folder: Path) -> None:
+    """Whether all is there that the bundle does not hold, and that somebody has to put there."""
+    for omission in manifest.left:
+        for path, sha256 in omission.files.items():
+            file = folder / path
+            digests = [store_digest(file)] if file.is_file() else []
+            if file.is_file() and file.suffix == ".onnx":
+                digests.append(network_in(file)[0])
+            if sha256 not in digests:
+                hint = f"get it from {omission.source}, " if omission.source else ""
+                raise InvalidRecord(
+                    f"the bundle does not hold {omission.what}, and {file} is "
+                    f"{'another file' if file.exists() else 'not there'}",
+                    f"the file with SHA-256 {sha256}",
+                    f"{hint}put it there, and repeat it in that folder: deep-bench repeat {folder} --into {folder}",
+                )
 
 
 def _run(command: Sequence[str], folder: Path, environment: dict[str, str], limit_s: float | None) -> int | None:
@@ -677,7 +652,20 @@ def keep_repetition(repetition: Repetition) -> Path:
         missing=list(repetition.bits.missing),
         differences=dict(repetition.differences),
         dropped=list(repetition.dropped),
-        figures=_figure_records(repetition),
+        figures=[
+            FigureRecord(
+                name=comparison.name,
+                metric=comparison.metric,
+                unit=comparison.unit,
+                before=comparison.estimate.before,
+                after=comparison.estimate.after,
+                scale=comparison.estimate.scale,
+                value=comparison.estimate.value,
+                interval=comparison.estimate.interval,
+                word=comparison.word,
+            )
+            for comparison in repetition.comparisons or ()
+        ],
         environment=capture(),
     )
     return written(
@@ -696,20 +684,3 @@ def read_repetition(path: str | Path) -> RepetitionRecord:
     """
     file = Path(path)
     return read_model(file / REPETITION_FILE if file.is_dir() else file, RepetitionRecord, "what `deep-bench repeat` wrote")
-
-
-def _figure_records(repetition: Repetition) -> list[FigureRecord]:
-    return [
-        FigureRecord(
-            name=comparison.name,
-            metric=comparison.metric,
-            unit=comparison.unit,
-            before=comparison.estimate.before,
-            after=comparison.estimate.after,
-            scale=comparison.estimate.scale,
-            value=comparison.estimate.value,
-            interval=comparison.estimate.interval,
-            word=comparison.word,
-        )
-        for comparison in repetition.comparisons or ()
-    ]

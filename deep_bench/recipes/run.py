@@ -42,7 +42,7 @@ from deep_bench.records.table import columns, print_line, print_table
 from deep_bench.results.results import amount_text, interval_text
 
 if TYPE_CHECKING:
-    from deep_bench.results.result import Figure, Result
+    from deep_bench.results.result import Result
     from deep_bench.results.results import Results
 
 Launcher: TypeAlias = Literal["local", "slurm"]
@@ -204,18 +204,13 @@ def _why_gone(store: Store, cell: Cell, state: CellState, jobs: Mapping[str, str
         return f"its job {job} is gone from SLURM's queue and left no result" if gone else ""
     if store.runner or state.host not in ("", socket.gethostname()):
         return ""
-    return "; ".join(["the process that ran it is gone", *_traces_left(store, cell), f"resume: {store.resume}"])
-
-
-def _traces_left(store: Store, cell: Cell) -> Iterator[str]:
-    """What can still be known of a process that is gone."""
     folder = store.folder(cell)
-    output = last_lines(folder / OUTPUT) if (folder / OUTPUT).is_file() else ""
-    if output:
-        yield f"it said last: {shortened(space_message(output) or output, _MOST_CHARACTERS)}"
+    parts = ["the process that ran it is gone"]
+    if output := last_lines(folder / OUTPUT) if (folder / OUTPUT).is_file() else "":
+        parts.append(f"it said last: {shortened(space_message(output) or output, _MOST_CHARACTERS)}")
     if is_disk_full(folder):
-        yield "no space is left on the disk"
-    yield f"what it had is kept in {folder}"
+        parts.append("no space is left on the disk")
+    return "; ".join([*parts, f"what it had is kept in {folder}", f"resume: {store.resume}"])
 
 
 @dataclass(frozen=True)
@@ -328,8 +323,18 @@ class Outcome:
         return {"recipe": experiment.name, "level": experiment.level, "ok": self.ok, "cells": cells}
 
     def table(self) -> str:
-        """Cell by cell: what became of it, the verdict, whether it is accepted, and the figures."""
-        return outcome_text(self)
+        """A row for each cell and each system in it, then why cells failed and what is not accepted."""
+        out = io.StringIO()
+        console = Console(file=out, width=columns(), highlight=False, color_system=None)
+        metrics = self.store.experiment.fields.metrics
+        table = Table("cell", "system", "state", "verdict", "accepted", *(metrics or ["figure"]))
+        for cell in self.cells:
+            for row in _cell_rows(cell, metrics, self.jobs.get(cell.cell.id, "")):
+                table.add_row(*map(Text, row))
+        print_table(console, table, keys=2)
+        for line in _lines_below(self):
+            print_line(console, line)
+        return out.getvalue().rstrip("\n")
 
     def __repr__(self) -> str:
         return self.table()
@@ -338,21 +343,6 @@ class Outcome:
 _MOST_LINES = 12
 _NO_VALUE = "–"
 _WORST_FIRST = ("failed", "wrong", "reduced precision", "cannot tell", "no information", "unchecked", "right")
-
-
-def outcome_text(outcome: Outcome) -> str:
-    """A row for each cell and each system in it, then why cells failed and what is not accepted."""
-    out = io.StringIO()
-    console = Console(file=out, width=columns(), highlight=False, color_system=None)
-    metrics = outcome.store.experiment.fields.metrics
-    table = Table("cell", "system", "state", "verdict", "accepted", *(metrics or ["figure"]))
-    for cell in outcome.cells:
-        for row in _cell_rows(cell, metrics, outcome.jobs.get(cell.cell.id, "")):
-            table.add_row(*map(Text, row))
-    print_table(console, table, keys=2)
-    for line in _lines_below(outcome):
-        print_line(console, line)
-    return out.getvalue().rstrip("\n")
 
 
 def _cell_rows(cell: CellOutcome, metrics: Sequence[str], job: str) -> Iterator[list[str]]:
@@ -395,16 +385,12 @@ def _figure_of(results: Sequence[Result], name: str | None) -> str:
         return _NO_VALUE
     label = f"{figures[0].name} " if name is None else ""
     if len(figures) == 1:
-        return label + _figure_text(figures[0])
+        interval = f" ({interval_text(figures[0])})" if figures[0].interval is not None else ""
+        return f"{label}{amount_text(figures[0].median, figures[0].unit)}{interval}"
     values = [figure.median for figure in figures]
     if results[0].kind == "operators" and {figure.unit for figure in figures} == {"s"}:
         return f"{label}{duration(float(np.sum(values)))} in all, {len(figures)} cases"
     return f"{label}{amount_text(min(values), figures[0].unit)} to {amount_text(max(values), figures[0].unit)}"
-
-
-def _figure_text(figure: Figure) -> str:
-    text = interval_text(figure)
-    return amount_text(figure.median, figure.unit) + (f" ({text})" if figure.interval is not None else "")
 
 
 def _lines_below(outcome: Outcome) -> Iterator[str]:

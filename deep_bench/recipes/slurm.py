@@ -196,10 +196,8 @@ def _await(store: Store, cells: Sequence[Cell], progress: bool) -> bool:
             bars.at(f"{len(active)} jobs waiting or running")
             lost = [cell for cell in remaining if cell.id not in active and cell.id in gone]
             for cell in lost:
-                # mark lost
                 job = job_of(store, cell)
-                logs = store.path / FOLDER
-                reason = f"its job {job} is gone from SLURM's queue and left no result; its log is in {logs}"
+                reason = f"its job {job} is gone from SLURM's queue and left no result; its log is in {store.path / FOLDER}"
                 store.keep(cell, store.state(cell).model_copy(update={"state": "interrupted", "why": reason, "job": job}))
             gone = {
                 cell.id for cell in remaining if cell.id not in active

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from deep_bench.errors import InvalidArgument
-from deep_bench.study.settings import refuse_bad
-
-GOOD = {"check": "auto", "ci_width": 0.01, "seed": 0, "budget": 3.0, "limit": 1, "launches": 1}
-
-
-def refuse(**changed: Any) -> None:
-    refuse_bad(SimpleNamespace(**{**GOOD, **changed}), seconds=("budget", "limit"), counts=("launches",))
+from deep_bench.operators.studies.settings import StudySettings as Settings
 
 
 def test_what_is_within_its_range_passes() -> None:
-    refuse()
-    refuse(check="off", seed=2**40, limit=1e-3, launches=100)
+    Settings()
+    assert Settings(check="off", seed=2**40, limit=1, launches=100, twin=False).as_options()["limit"] == 1
 
 
 @pytest.mark.parametrize(
@@ -38,9 +31,10 @@ def test_what_is_within_its_range_passes() -> None:
         ("launches", 1.5, "a number of type int"),
         ("seed", -1, "at least 0"),
         ("seed", None, "a number of type int"),
+        ("twin", "no", "True or False"),
     ],
 )
 def test_what_is_not_is_refused_by_name(name: str, value: Any, expected: str) -> None:
     with pytest.raises(InvalidArgument, match=rf"{name}={value!r}") as caught:
-        refuse(**{name: value})
+        Settings(**{name: value})
     assert expected in str(caught.value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -248,7 +247,7 @@ def _first_record(
     record = Record(
         **provenance(),
         recipe=OptionsRecord(
-            options={**asdict(settings), "on": [c.label for c in contestants], "cases": len(suite), "base": base},
+            options={**settings.as_options(), "on": [c.label for c in contestants], "cases": len(suite), "base": base},
             seeds={"study": settings.seed},
         ),
         suite=SuiteFacts(name=suite.name, source=suite.source, licence=suite.licence, notes=list(suite.notes)),

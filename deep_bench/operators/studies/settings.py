@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from pydantic import Field
 
-from deep_bench.study.settings import Checking, refuse_bad
+from deep_bench.study.settings import Keywords, MeasurementSettings, Seconds
 
 FORWARD = "forward"
 """The operator on its own arrays."""
@@ -37,47 +37,41 @@ VERDICT = "verdict"
 """Not timed; among what is unavailable where there is no reference."""
 
 
-@dataclass(frozen=True)
-class StudySettings:
-    """How to check and measure.
+class OperatorSettings(MeasurementSettings):
+    """How operators are checked and measured.
 
-    Args:
-        seed: Of the inputs, of the random order and of the estimates.
-        ci_width: Go on to the next case when half the 95 % interval of each median is at most this share of it …
-        budget: … or after so many seconds of measuring the case, in all launches together; twice that where blocks are too
-            few for intervals.
-        check: ``"quick"`` (4 evaluations with rounding errors), ``"full"`` (16), ``"off"`` (no verdict), or ``"auto"``: full
-            where one evaluation of the reference takes under 20 ms, else quick.
-        launches: How many times to start every contestant afresh; the budget is divided among them.
-        twin: Whether the base is measured twice, as an A/A pair.
-        limit: The most seconds that anything asked of a contestant may take: setting up, a first call, a block of samples.
-        backward: Whether gradients are timed too.
-        numpy: Whether calls from and to NumPy arrays are timed too.
-        cold: Whether calls on empty caches are timed too.
-        dispatch: Whether a call that computes nothing is timed too, once for each signature.
-        isolate: Whether each case gets a fresh process, so that none can leave anything behind for the next.
-        in_process: Time everything in this process, for a debugger; the record says so.
-
-    Raises:
-        InvalidArgument: A number out of range.
+    Attributes:
+        budget: Time for measuring a case; 3 s by default.
+        twin: Whether one contestant is measured twice, as an A/A pair; so by default.
+        limit: The longest that a single call may take; 2 min by default.
+        backward: Whether gradients are timed too; not by default.
+        cold: Whether calls on empty caches are timed too; not by default.
+        numpy: Whether calls from and to NumPy arrays are timed too; not by default.
+        isolate: Whether each case gets a fresh process; not by default.
     """
 
-    seed: int = 0
-    ci_width: float = 0.01
-    budget: float = 3.0
-    check: Checking = "auto"
-    launches: int = 1
-    twin: bool = True
-    limit: float = 120.0
-    backward: bool = False
-    numpy: bool = False
-    cold: bool = False
-    dispatch: bool = True
-    isolate: bool = False
-    in_process: bool = False
+    budget: Seconds = Field(default=3.0, description="Time for measuring a case.")
+    limit: Seconds = Field(default=120.0, description="The longest that a single call may take.")
+    backward: bool = Field(default=False, description="Time gradients too.")
+    cold: bool = Field(default=False, description="Time calls on empty caches too.")
+    numpy: bool = Field(default=False, description="Time calls from and to NumPy arrays too.")
+    isolate: bool = Field(default=False, description="A fresh process for each case.")
 
-    def __post_init__(self) -> None:
-        refuse_bad(self, seconds=("budget", "limit"), counts=("launches",))
+
+class StudySettings(Keywords, OperatorSettings):
+    """Of a study of operators: how to check and measure.
+
+    The budget of a case is that of all launches together; it is doubled where blocks are too few for intervals. ``check`` is
+    ``"quick"`` (4 evaluations with rounding errors), ``"full"`` (16), ``"off"`` (no verdict), or ``"auto"``: full where one
+    evaluation of the reference takes under 20 ms, else quick.
+
+    Attributes:
+        dispatch: Whether a call that computes nothing is timed too, once for each signature; so by default.
+        in_process: Time everything in this process, for a debugger; the record says so.
+    """
+
+    dispatch: bool = True
+    in_process: bool = Field(default=False, description="Start no processes: for a debugger.")
 
     @property
     def wanted(self) -> tuple[str, ...]:

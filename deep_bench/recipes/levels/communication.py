@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt
 
 from deep_bench import communicators
 from deep_bench.recipes.levels.level import (
@@ -19,8 +19,6 @@ from deep_bench.recipes.levels.level import (
     Level,
     LevelFields,
     LineFinder,
-    Seconds,
-    Share,
     Word,
     Words,
     check_registered,
@@ -28,6 +26,7 @@ from deep_bench.recipes.levels.level import (
     is_missing_file,
 )
 from deep_bench.registry import Registry
+from deep_bench.study.settings import Seconds, Share
 
 if TYPE_CHECKING:
     from deep_bench.graph import Network
@@ -61,7 +60,6 @@ class CommunicationFields(LevelFields):
     ci_width: Share = 0.02
     seed: NonNegativeInt = 0
     machine: Word | None = None
-    threads: PositiveInt | None = None
 
     level: ClassVar[Level] = "communication"
     compared: ClassVar[str | None] = "over"

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt
 
 from deep_bench import frameworks
 from deep_bench.errors import DeepBenchError, FrameworkMissing, InvalidArgument, UnknownName
-from deep_bench.measure.units import read_seconds
 from deep_bench.recipes.faults import at_line
 from deep_bench.registry import Registry
+from deep_bench.study.settings import SettingsModel
 from deep_bench.tensor import is_inexact, significand_bits
 from deep_bench.variant import Variant, lean_frameworks
 from deep_bench.yaml_text import RecipePart
@@ -32,11 +32,6 @@ if TYPE_CHECKING:
 
 Level: TypeAlias = Literal["operators", "network", "training", "communication", "scaling"]
 
-Seconds = Annotated[float, BeforeValidator(read_seconds)]
-"""A duration: a number of seconds, or a text such as ``5min``."""
-
-
-Share = Annotated[float, Field(gt=0, lt=1)]
 Word = Annotated[str, Field(min_length=1)]
 
 
@@ -117,6 +112,8 @@ class LevelFields(RecipePart):
     needed: ClassVar[Mapping[str, str]] = {}
     trains: ClassVar[bool] = False
 
+    threads: PositiveInt | None = None
+
     @property
     def systems(self) -> list[str]:
         """The systems under test, as they are written."""
@@ -178,9 +175,19 @@ class LevelFields(RecipePart):
             if (value := getattr(self, name)) is not None:
                 yield f"--{name.replace('_', '-')}={plain_number(value)}"
 
-    def flags(self, *names: str) -> Iterator[str]:
-        """Options without a value, of the same names as fields."""
-        yield from (f"--{name}" for name in names if getattr(self, name))
+    def settings_of(self, settings: type[SettingsModel], *first: str) -> Iterator[str]:
+        """Options of the settings that fields were made from; see `deep_bench.cli.verb.settings_options`.
+
+        Args:
+            settings: States them.
+            first: Those that come first, in this order.
+        """
+        for name in dict.fromkeys([*first, *settings.model_fields]):
+            option, value, default = name.replace("_", "-"), getattr(self, name), settings.model_fields[name].default
+            if not isinstance(value, bool):
+                yield f"--{option}={plain_number(value)}"
+            elif value != default:
+                yield f"--{option}" if value else f"--no-{option}"
 
     # What this machine has
 
@@ -251,7 +258,7 @@ class LevelFields(RecipePart):
     @property
     def result_systems(self) -> list[str]:
         """The systems under test as results call them; empty where that is not known."""
-        return [with_threads(name, getattr(self, "threads", None)) for name in self.systems]
+        return [with_threads(name, self.threads) for name in self.systems]
 
     def label_values(self) -> dict[str, Iterable[str]]:
         """Labels whose values a recipe tells."""

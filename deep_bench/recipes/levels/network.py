@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt
 
 from deep_bench import networks
 from deep_bench.errors import InvalidArgument, UnknownName, nearest
@@ -23,8 +23,6 @@ from deep_bench.recipes.levels.level import (
     Level,
     LevelFields,
     LineFinder,
-    Seconds,
-    Share,
     Word,
     Words,
     check_frameworks,
@@ -36,14 +34,14 @@ from deep_bench.recipes.levels.level import (
     with_threads,
 )
 from deep_bench.records.store import written
-from deep_bench.study.settings import Checking
+from deep_bench.study.settings import MeasurementSettings
 
 if TYPE_CHECKING:
     from deep_bench.graph import Network
     from deep_bench.recipes.cell import Cell
 
 
-class NetworkFields(LevelFields):
+class NetworkFields(LevelFields, MeasurementSettings):
     """Level ``network``: a network in several frameworks, as `deep-bench run` does it.
 
     Attributes:
@@ -54,12 +52,6 @@ class NetworkFields(LevelFields):
         batch: Size of the open first dimensions.
         sizes: Open dimension to size.
         transform: Transformations that come first, as `deep-bench transform` names them.
-        seed: Of inputs, order and estimates; 0 by default.
-        budget: Time for measuring; 20 s by default.
-        launches: Fresh processes, so many times; 1 by default.
-        ci_width: Half-width of the interval over the median at which measuring ends; 0.01 by default.
-        check: How hard to look whether results are right; ``auto`` by default.
-        twin: Whether one framework is measured twice, as an A/A pair; so by default.
         threads: Of each framework and of the process; the framework's own choice by default.
     """
 
@@ -69,13 +61,6 @@ class NetworkFields(LevelFields):
     batch: NonNegativeInt | None = None
     sizes: dict[Word, NonNegativeInt] = Field(default_factory=dict)
     transform: Words = Field(default_factory=list)
-    seed: NonNegativeInt = 0
-    budget: Seconds = 20.0
-    launches: PositiveInt = 1
-    ci_width: Share = 0.01
-    check: Checking = "auto"
-    twin: bool = True
-    threads: PositiveInt | None = None
 
     level: ClassVar[Level] = "network"
     compared: ClassVar[str | None] = "on"
@@ -125,9 +110,8 @@ class NetworkFields(LevelFields):
         yield from self.repeated("transform", self.transform)
         if self.inputs is not None:
             yield f"--input={self.inputs}"
-        yield from self.with_values("batch", "seed", "launches", "check", "budget", "ci_width")
-        if not self.twin:
-            yield "--no-twin"
+        yield from self.with_values("batch")
+        yield from self.settings_of(MeasurementSettings, "seed", "launches", "check", "budget", "ci_width")
 
     def arguments(self, task: CommandTask) -> list[str]:
         """See `LevelFields.arguments`."""

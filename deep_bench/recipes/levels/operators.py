@@ -12,6 +12,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 
 from deep_bench import suites
 from deep_bench.errors import InvalidArgument
+from deep_bench.operators.studies import settings as q
 from deep_bench.recipes.levels.level import (
     SYSTEM_LABELS,
     TIME,
@@ -20,8 +21,6 @@ from deep_bench.recipes.levels.level import (
     Level,
     LevelFields,
     LineFinder,
-    Seconds,
-    Share,
     Word,
     Words,
     check_frameworks,
@@ -32,7 +31,6 @@ from deep_bench.recipes.levels.level import (
     matching,
     with_threads,
 )
-from deep_bench.study.settings import Checking
 from deep_bench.yaml_text import RecipePart
 
 if TYPE_CHECKING:
@@ -61,7 +59,7 @@ class CaseFields(RecipePart):
     count: PositiveInt = 1
 
 
-class OperatorsFields(LevelFields):
+class OperatorsFields(LevelFields, q.OperatorSettings):
     """Level ``operators``: kernels on the cases of a suite, as `deep-bench operators` does it.
 
     Attributes:
@@ -72,17 +70,6 @@ class OperatorsFields(LevelFields):
         on: Frameworks with their options; compared within one interleaved measurement.
         kernels: Operators of your own, FILE.py:CLASS, in the same measurement; they are code, and need --allow-code.
         base: The contestant that others are compared with; the first framework by default.
-        seed: Of inputs, order and estimates; 0 by default.
-        budget: Time for measuring a case; 3 s by default.
-        limit: The longest that a single call may take; 2 min by default.
-        launches: Fresh processes, so many times; 1 by default.
-        ci_width: Half-width of the interval over the median at which measuring ends; 0.01 by default.
-        check: How hard to look whether results are right; ``auto`` by default.
-        twin: Whether one contestant is measured twice, as an A/A pair; so by default.
-        backward: Whether gradients are timed too; not by default.
-        cold: Whether calls on empty caches are timed too; not by default.
-        numpy: Whether calls from and to NumPy arrays are timed too; not by default.
-        isolate: Whether each case gets a fresh process; not by default.
         threads: Of each framework and of the process; the framework's own choice by default.
     """
 
@@ -93,18 +80,6 @@ class OperatorsFields(LevelFields):
     on: Words = Field(default_factory=list)
     kernels: Words = Field(default_factory=list)
     base: Word | None = None
-    seed: NonNegativeInt = 0
-    budget: Seconds = 3.0
-    limit: Seconds = 120.0
-    launches: PositiveInt = 1
-    ci_width: Share = 0.01
-    check: Checking = "auto"
-    twin: bool = True
-    backward: bool = False
-    cold: bool = False
-    numpy: bool = False
-    isolate: bool = False
-    threads: PositiveInt | None = None
 
     level: ClassVar[Level] = "operators"
     compared: ClassVar[str | None] = "on"
@@ -189,10 +164,9 @@ class OperatorsFields(LevelFields):
         yield from self.repeated("on", (with_threads(variant, self.threads) for variant in self.on))
         yield from self.repeated("case", (case for case in self.cases if isinstance(case, str)))
         yield from self.repeated("metric", (name for name in task.metrics if name in builtin_metrics()))
-        yield from self.with_values("sample", "dtype", "base", "seed", "launches", "check", "budget", "limit", "ci_width")
-        yield from self.flags("backward", "cold", "numpy", "isolate")
-        if not self.twin:
-            yield "--no-twin"
+        yield from self.with_values("sample", "dtype", "base")
+        numbers = ("seed", "launches", "check", "budget", "limit", "ci_width")
+        yield from self.settings_of(q.OperatorSettings, *numbers, "backward", "cold", "numpy", "isolate")
 
     def arguments(self, task: CommandTask) -> list[str]:  # noqa: ARG002
         """See `LevelFields.arguments`."""
@@ -216,7 +190,6 @@ class OperatorsFields(LevelFields):
     def figures(self, cell: Cell, home: Path, metrics: Iterable[str] = ()) -> dict[str, FigureKind]:  # noqa: ARG002
         """See `LevelFields.figures`."""
         from deep_bench.measure.metrics import builtin_metrics
-        from deep_bench.operators.studies import settings as q
 
         timed = {q.FORWARD, q.DISPATCH, "first call", "setup"}
         timed |= {q.BOTH, q.BACKWARD} if self.backward else set()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt
 
 from deep_bench.recipes.levels.level import (
     SYSTEM_LABELS,
@@ -15,7 +15,6 @@ from deep_bench.recipes.levels.level import (
     FigureKind,
     Level,
     LineFinder,
-    Seconds,
     Word,
     check_frameworks,
     fault_at,
@@ -23,6 +22,7 @@ from deep_bench.recipes.levels.level import (
     with_threads,
 )
 from deep_bench.recipes.levels.training import TrainedFields, check_scheme
+from deep_bench.study.settings import Seconds
 
 if TYPE_CHECKING:
     from deep_bench.graph import Network
@@ -66,7 +66,6 @@ class ScalingFields(TrainedFields):
     budget: Seconds = 8.0
     steps: Annotated[int, Field(ge=3)] | None = None
     seed: NonNegativeInt = 0
-    threads: PositiveInt | None = None
 
     level: ClassVar[Level] = "scaling"
     labels: ClassVar = (*SYSTEM_LABELS, "ranks", "network", "scheme", "scaling", "machine", "batch")

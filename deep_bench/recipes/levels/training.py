@@ -23,7 +23,6 @@ from deep_bench.recipes.levels.level import (
     Level,
     LevelFields,
     LineFinder,
-    Seconds,
     Word,
     Words,
     check_frameworks,
@@ -34,6 +33,7 @@ from deep_bench.recipes.levels.level import (
     with_threads,
 )
 from deep_bench.records.store import written
+from deep_bench.study.settings import Seconds
 from deep_bench.yaml_text import parsed, text_in
 
 if TYPE_CHECKING:
@@ -164,7 +164,6 @@ class TrainingFields(TrainedFields):
     over: Literal["mpi", "torch"] | None = None
     scaling: Literal["strong", "weak"] = "strong"
     samples: Literal["sharded", "reshuffled", "replicated"] = "sharded"
-    threads: PositiveInt | None = None
 
     level: ClassVar[Level] = "training"
     labels: ClassVar = (
@@ -204,7 +203,8 @@ class TrainingFields(TrainedFields):
             yield "--resume"
         if self.checkpoint_every is not None:
             yield f"--checkpoint-every={plain_number(self.checkpoint_every)}s"
-        yield from self.flags("apart")
+        if self.apart:
+            yield "--apart"
         if self.ranks > 1 or self.distributed is not None:
             yield f"--distributed={self.distributed or 'allreduce'}"
             yield from self.with_values("over", "scaling", "samples")

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from deep_bench import __version__
-from deep_bench.cli.scale import RankCounts, command
+from deep_bench.cli.scale import RANK_COUNTS, command
 from deep_bench.distributed.communicators.local import LocalCommunicator, run_local
 from deep_bench.distributed.loggp import LogGP
 from deep_bench.distributed.machine import Link, Machine, Segment
@@ -125,7 +125,7 @@ def test_what_is_refused(call: Call, tmp_path: Path) -> None:
     assert "--over names a communicator of the --machine file" in call("--over", "mpi", *STATED).output
     assert "asynchronous" in str(call("--distributed", "asynchronous", *STATED).exception)
     assert "some would have none" in str(call("--ranks", "64", *STATED).exception)
-    assert RankCounts().convert("3..20", None, None) == (3, 6, 12, 20)
+    assert RANK_COUNTS.convert("3..20", None, None) == (3, 6, 12, 20)
 
 
 def test_a_signal_while_one_rank_is_measured_ends_all_and_writes_nothing(
