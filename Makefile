@@ -21,8 +21,8 @@ FRAMEWORKS := --on reference --on onnxruntime --on torch --on tensorflow
 
 help:
 	@echo "make demo       the main job on the network that ships: is each framework right, and how fast?"
-	@echo "make test       all tests but the longest, in at most 15 minutes"
-	@echo "make test-full  all tests, with the big tables whole"
+	@echo "make test       all tests but the longest, in at most 8 minutes on two quiet cores"
+	@echo "make test-full  the longest, which make test leaves out: what is slow, and the big tables whole"
 	@echo "make test-system  the tests that need SLURM, SimGrid or Pango from the system"
 	@echo "make mpich      the communicators over MPICH, which is installed beside"
 	@echo "make row        run, report, compare, bundle and repeat a recipe in a new environment, as docs/howto/publish.md has it"
@@ -54,7 +54,7 @@ test: $(INSTALLED)
 	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not full and not gpu" $(OPTIONS)
 
 test-full: $(INSTALLED)
-	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not gpu"
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m "full and not gpu" $(OPTIONS)
 
 # What is skipped on a machine with Python alone: tests that need SLURM, SimGrid or Pango from the system.
 ON_SYSTEM := tests/distributed/slurm tests/experiments/test_slurm.py tests/distributed/scaling/test_prediction.py tests/results/test_report.py

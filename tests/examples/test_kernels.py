@@ -20,6 +20,7 @@ def run(name: str, folder: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.full
 def test_numpy(tmp_path: Path) -> None:
     said = run("gelu_numpy.py", tmp_path)
     assert said[:4] == [
@@ -31,6 +32,7 @@ def test_numpy(tmp_path: Path) -> None:
     assert any("reference" in line for line in said)
 
 
+@pytest.mark.full
 def test_torch(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     assert run("gelu_torch.py", tmp_path) == [
@@ -43,6 +45,7 @@ def test_torch(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.full
 def test_tensorflow(tmp_path: Path) -> None:
     pytest.importorskip("tensorflow")
     said = run("gelu_tensorflow.py", tmp_path)
@@ -55,6 +58,7 @@ def test_tensorflow(tmp_path: Path) -> None:
     assert len(said) == 6  # how XLA computes it is XLA's
 
 
+@pytest.mark.full
 @pytest.mark.gpu
 def test_triton(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")

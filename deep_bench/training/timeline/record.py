@@ -231,8 +231,8 @@ def read(path: str | Path) -> TimelineRecord:
         beside = file_beside(path, record.arrays, "its events' file")
         types = {f"{i}/{name}": (dtype, t.n) for i, t in enumerate(record.threads) for name, dtype in _COLUMNS.items()}
         for name, values in read_columns(beside, types, f"the events of {path.name}").items():
-            index, _, column = name.partition("/")
-            setattr(record.threads[int(index)], column, values)
+            number, _, column = name.partition("/")
+            setattr(record.threads[int(number)], column, values)
         record.arrays = None
     _check(record, path)
     return record

@@ -22,7 +22,7 @@ def test_a_correct_kernel_passes(name) -> None:
 
 
 @pytest.mark.parametrize("name", ["Gemm", "Softmax", "LayerNorm", "Gelu"])
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(s, marks=pytest.mark.full) for s in range(2, 12))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(s, marks=pytest.mark.full) for s in range(1, 12))])
 def test_no_seed_raises_a_false_alarm(name, seed) -> None:
     operator, case = CORRECT[name]
     checks = ["forward", "sizes", "backward", "slopes", "batch"]
