@@ -49,7 +49,7 @@ def command(
     """
     from deep_bench.errors import printable
     from deep_bench.recipes.bundles import bundle
-    from deep_bench.recipes.manifest import omission_line as told
+    from deep_bench.recipes.manifest import omission_line
 
     archive = bundle(
         records,
@@ -65,7 +65,7 @@ def command(
     click.echo(f"bundle: {output}, {len(archive.files)} files, {output.stat().st_size} bytes")
     for omission in archive.left:
         lost = omission.files or not omission.source
-        click.echo(printable(f"{'warning: ' if lost else ''}not in it: {told(omission)}"), err=bool(lost))
+        click.echo(printable(f"{'warning: ' if lost else ''}not in it: {omission_line(omission)}"), err=bool(lost))
     for name, (then, locked) in archive.lock.drifted.items():
         click.echo(f"the run had {name} {then}, the lock has {locked or 'none'}: bundle in the environment of the run")
     for remark in archive.remarks:

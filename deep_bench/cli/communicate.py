@@ -55,8 +55,7 @@ def command(
     Exit status: 0 all results were right; 1 one was wrong, failed, or could not be written; 2 bad usage or input; 130
     interrupted (what was measured is kept).
     """
-    from deep_bench.distributed.collectives.study import BenchmarkSettings as Settings
-    from deep_bench.distributed.collectives.study import check_names, opened, study
+    from deep_bench.distributed.collectives.study import BenchmarkSettings, check_names, opened, study
     from deep_bench.distributed.communicators.communicator import guarded
     from deep_bench.distributed.launch import launch
     from deep_bench.distributed.machine import load_machine
@@ -64,7 +63,7 @@ def command(
 
     leads = launch().rank == 0
     try:
-        settings = Settings(**options)
+        settings = BenchmarkSettings(**options)
         machine_model = None if machine is None else load_machine(machine)
         folder = output_folder(output)
         check_names(over)

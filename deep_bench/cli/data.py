@@ -145,7 +145,7 @@ def _set_facts(
 ) -> _SetFacts:
     """Open a set, describe it, and write it to the containers asked for."""
     from deep_bench.training.containers import Container
-    from deep_bench.training.containers.measurement import ReadingSubject as Subject
+    from deep_bench.training.containers.measurement import ReadingSubject
     from deep_bench.training.sets import open_set
 
     dataset = open_set(name, root)
@@ -159,7 +159,7 @@ def _set_facts(
             raise InvalidArgument(f"--verify of {name}", "the path of a container", advice)
         summary = _SetFacts(name, _facts(dataset))
         if not containers:
-            summary.subjects.append(Subject(name, name))
+            summary.subjects.append(ReadingSubject(name, name))
         for text in containers:
             _contain(summary, _resized(dataset, size), text, root, stack)
     return summary
@@ -174,12 +174,12 @@ def _resized(dataset: Dataset, size: tuple[int, int] | None) -> Dataset:
 def _contain(summary: _SetFacts, dataset: Dataset, text: str, root: Path | None, stack: ExitStack) -> None:
     """Write a set to a temporary container, or say why that cannot hold it."""
     from deep_bench.training.containers import open_container, parse_kind, write_container
-    from deep_bench.training.containers.measurement import ReadingSubject as Subject
+    from deep_bench.training.containers.measurement import ReadingSubject
 
     kind, options = parse_kind(text)
     label = f"{summary.name} in {text}"
     if kind == "memory":
-        summary.subjects.append(Subject(label, summary.name, memory=True))
+        summary.subjects.append(ReadingSubject(label, summary.name, memory=True))
         return
     beside = root if root is not None and root.is_dir() and os.access(root, os.W_OK) else Path.cwd()
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".deep_bench-", dir=beside)))
@@ -190,7 +190,7 @@ def _contain(summary: _SetFacts, dataset: Dataset, text: str, root: Path | None,
         return
     with open_container(path) as written:
         summary.facts["containers"][text] = {"bytes": written.nbytes}
-    summary.subjects.append(Subject(label, str(path)))
+    summary.subjects.append(ReadingSubject(label, str(path)))
 
 
 def _facts(dataset: Dataset) -> dict[str, Any]:

@@ -38,9 +38,9 @@ def command(
 
     The status is 1 where a record could not be read: the file has all others.
     """
-    from deep_bench.results.results import check_export as check
+    from deep_bench.results.results import check_export
 
-    check(output, form, samples)
+    check_export(output, form, samples)
     results = gather_chosen(paths, where)
     results.export(output, form, samples=samples)
     count = len(results)

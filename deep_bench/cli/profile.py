@@ -63,9 +63,9 @@ def command(
     if json_file is not None:
         click.echo(f"profile: {outcome.save(json_file)}")
     if plot_file is not None:
-        from deep_bench.network.plots import plot_profile as plot
+        from deep_bench.network.plots import plot_profile
 
-        click.echo(f"picture: {plot(outcome, plot_file)}")
+        click.echo(f"picture: {plot_profile(outcome, plot_file)}")
     if outcome.interrupted:
         click.echo("deep-bench: interrupted", err=True)
         sys.exit(INTERRUPTED)

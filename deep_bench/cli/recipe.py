@@ -141,11 +141,11 @@ def run(recipe: str, output: Path | None, only: tuple[str, ...], changes: Sequen
     Exit status: 0 all was accepted; 1 a cell failed, or something was not accepted; 2 bad usage or input; 130 interrupted.
     """
     from deep_bench.recipes import run_experiment
-    from deep_bench.recipes.recipe import select_cells as selected
+    from deep_bench.recipes.recipe import select_cells
 
     experiment = _load(recipe, changes, options["allow_code"])
     if options["dry_run"]:
-        for cell in selected(experiment.cells, only, experiment.factors):
+        for cell in select_cells(experiment.cells, only, experiment.factors):
             entry = _expanded(cell)
             click.echo(f"{entry['id']}  {entry['name']}\n    {entry['command']}")
         return

@@ -124,7 +124,7 @@ def _factor(condition: str) -> float | None:
 
 
 def _differentiates(system: str) -> bool:
-    from deep_bench.network.suspect import as_adapter
+    from deep_bench.network.adapter_process import as_adapter
 
     return as_adapter(system).differentiates
 

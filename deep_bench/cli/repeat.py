@@ -45,15 +45,14 @@ def command(
 
     Exit status: 0 repeated, 1 not repeated or cannot tell, 2 for what is no bundle or cannot be run.
     """
-    from deep_bench.recipes.repetition import keep_repetition as keep
-    from deep_bench.recipes.repetition import repeat
+    from deep_bench.recipes.repetition import keep_repetition, repeat
 
     def tell(text: str) -> None:
         if not text.lstrip().startswith(_OF_PIP):
             click.echo(text, err=True)
 
     outcome = repeat(source, into, here=here, allow_code=allow_code, margin=margin, limit_s=limit, tell=tell)
-    file = keep(outcome)
+    file = keep_repetition(outcome)
     click.echo(outcome.report())
     click.echo(f"kept as evidence for deep-bench badges: {file}")
     sys.exit(0 if outcome.verdict.startswith("repeated") else FAILED)

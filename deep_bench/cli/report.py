@@ -49,9 +49,9 @@ def command(
     beside it; a PDF has the records attached. What could not be read is in the report, with the reason.
     """
     from deep_bench.results.report import write
-    from deep_bench.results.report.summary import verdict_sentence as sentence
+    from deep_bench.results.report.summary import verdict_sentence
 
     results = gather_chosen(paths, where)
     written = write(results, file, base=base, title=title, notes=notes)
-    click.echo(f"{sentence(results)} {len(results)} results, {len(results.refused)} files not read.")
+    click.echo(f"{verdict_sentence(results)} {len(results)} results, {len(results.refused)} files not read.")
     click.echo(f"report: {on_a_line(written)}")

@@ -66,9 +66,9 @@ def command(json_file: Path | None, plot_file: Path | None, on: tuple[str, ...],
         replace(json_file, lambda path: path.write_text(text, encoding="utf-8"))
         click.echo(f"roofline: {json_file}")
     if plot_file is not None:
-        from deep_bench.operators.plots import plot_roofline as plot
+        from deep_bench.operators.plots import plot_roofline
 
-        click.echo(f"picture: {plot(outcome, plot_file)}")
+        click.echo(f"picture: {plot_roofline(outcome, plot_file)}")
     if any(note.startswith("interrupted") for note in outcome.notes):
         click.echo("deep-bench: interrupted", err=True)
         sys.exit(INTERRUPTED)

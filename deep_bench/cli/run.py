@@ -60,14 +60,13 @@ def _transformed(network: str, steps: Sequence[str], output: Path) -> str | Netw
     if not steps:
         return network
     from deep_bench.graph import load
-    from deep_bench.network.transform.steps import TransformStep as Step
-    from deep_bench.network.transform.steps import transformed
+    from deep_bench.network.transform.steps import TransformStep, transformed
     from deep_bench.records.folders import output_folder
 
-    parsed = [Step.parse(text) for text in steps]
+    parsed = [TransformStep.parse(text) for text in steps]
     output_folder(output)
 
-    def unchanged(step: Step, description: str) -> None:
+    def unchanged(step: TransformStep, description: str) -> None:
         click.echo(f"deep-bench: the transformation {step} {description}", err=True)
 
     return transformed(load(network), parsed, unchanged=unchanged)

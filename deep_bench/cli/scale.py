@@ -120,8 +120,7 @@ def command(recipe: str, changes: tuple[str, ...], **options: Any) -> None:
 
     Exit status: 0 predicted; 2 bad usage or input, or a pattern that says nothing about more ranks; 130 interrupted.
     """
-    from deep_bench.distributed.scaling.study import ScalingQuestion as Question
-    from deep_bench.distributed.scaling.study import scale
+    from deep_bench.distributed.scaling.study import ScalingQuestion, scale
     from deep_bench.measure.progress import Bars
     from deep_bench.records.folders import output_folder
     from deep_bench.training.recipes import load_recipe
@@ -130,7 +129,7 @@ def command(recipe: str, changes: tuple[str, ...], **options: Any) -> None:
     loaded = load_recipe(recipe, *changes)
     folder = output_folder(options["output"])
     names = ("scheme", "ranks", "scaling", "network", "replay_up_to", "budget", "times", "measured", "steps", "seed")
-    question = Question(
+    question = ScalingQuestion(
         recipe=loaded, on=options["on"] or _first_installed(loaded.fields.frameworks), link=link, machine=words,
         algorithms=dict(options["algorithms"]), **{name: options[name] for name in names},
     )  # fmt: skip
@@ -158,20 +157,19 @@ def _first_installed(names: Sequence[str]) -> str:
 
 def _link(options: dict[str, Any]) -> tuple[Link, str]:
     """What messages cost, and the same in words."""
-    from deep_bench.distributed.scaling.study import machine_of_file as of_file
-    from deep_bench.distributed.scaling.study import stated_machine as stated
+    from deep_bench.distributed.scaling.study import machine_of_file, stated_machine
 
     if options["machine"] is not None:
         if options["latency"] or options["bandwidth"]:
             raise click.UsageError("--machine, or --latency with --bandwidth: not both")
-        return of_file(options["machine"], options["over"])
+        return machine_of_file(options["machine"], options["over"])
     if not options["latency"] or not options["bandwidth"]:
         raise click.UsageError(_HOW)
     if options["over"] is not None:
         raise click.UsageError(
             "--over names a communicator of the --machine file; with --latency and --bandwidth there is none"
         )
-    return stated(options["latency"], options["bandwidth"])
+    return stated_machine(options["latency"], options["bandwidth"])
 
 
 def _show(prediction: Prediction, options: dict[str, Any], path: Path) -> None:
@@ -183,9 +181,9 @@ def _show(prediction: Prediction, options: dict[str, Any], path: Path) -> None:
     if verbose:
         click.echo(f"record: {path}")
     if options["plot_file"] is not None:
-        from deep_bench.distributed.plots import draw_scaling as draw
+        from deep_bench.distributed.plots import draw_scaling
 
-        drawn = draw(record, options["plot_file"])
+        drawn = draw_scaling(record, options["plot_file"])
         if verbose:
             click.echo(f"picture: {drawn}")
     if options["trace_file"] is not None:

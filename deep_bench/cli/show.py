@@ -25,10 +25,9 @@ def command(record: Path, as_json: bool, rules: bool) -> None:
     """
     from deep_bench.records.store import load
     from deep_bench.results import gather
-    from deep_bench.results.gathering import MEASUREMENT, kind_of, record_kinds
-    from deep_bench.results.gathering import choose_record as chosen
+    from deep_bench.results.gathering import MEASUREMENT, choose_record, kind_of, record_kinds
 
-    file = chosen(record)
+    file = choose_record(record)
     kind = kind_of(file)
     if kind is not None and kind not in record_kinds:
         raise InvalidRecord(f"{on_a_line(file)} is of kind {kind!r}", f"one of {', '.join(record_kinds)}")
@@ -55,8 +54,7 @@ def _shown(show: Callable[[Path, bool, bool], bool], file: Path, as_json: bool, 
 
 
 def _show_measurement(file: Path, as_json: bool, rules: bool) -> bool:
-    from deep_bench.distributed.collectives.result import CommunicationResult as Communication
-    from deep_bench.distributed.collectives.result import is_communication
+    from deep_bench.distributed.collectives.result import CommunicationResult, is_communication
     from deep_bench.network.result import Result, rules_table
     from deep_bench.operators.studies.result import Study
     from deep_bench.records.store import load
@@ -65,7 +63,7 @@ def _show_measurement(file: Path, as_json: bool, rules: bool) -> bool:
     if rules:
         click.echo(rules_table(Result(read, file)))
         return True
-    kind: Any = Communication if is_communication(read) else Study if read.suite is not None else Result
+    kind: Any = CommunicationResult if is_communication(read) else Study if read.suite is not None else Result
     result = kind(read, file)
     click.echo(json.dumps(result.as_json(), indent=2) if as_json else result.table())
     return bool(result.ok)

@@ -71,9 +71,9 @@ def command(ctx: click.Context, network: str, **options: Any) -> None:
     Exit status: 0 all right; 1 a check did not find a transformation right; 2 bad usage or input.
     """
     from deep_bench.graph import load
-    from deep_bench.network.transform.steps import TransformStep as Step
+    from deep_bench.network.transform.steps import TransformStep
 
-    steps = [Step.parse(text) for text in ctx.meta.get(_STEPS, [])]
+    steps = [TransformStep.parse(text) for text in ctx.meta.get(_STEPS, [])]
     output = options["output"]
     if not (steps or options["cut"]) or not (output or options["check"]):
         raise InvalidArgument("nothing to do", "transformations, such as --fold, and --output or --check")

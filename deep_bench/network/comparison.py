@@ -155,9 +155,9 @@ class NetworkComparison(Mapping[str, ComparedSystem]):
         Raises:
             InvalidArgument: No such output or system, or there is nothing to draw: strings, or no two arrays of one shape.
         """
-        from deep_bench.network.plots import plot_comparison as plot
+        from deep_bench.network.plots import plot_comparison
 
-        return plot(self, Path(path), output, base)
+        return plot_comparison(self, Path(path), output, base)
 
     def __repr__(self) -> str:
         return self.table()

@@ -29,10 +29,10 @@ from deep_bench.graph import Network, operator_name
 from deep_bench.graph.node import operator_facts, subgraphs
 from deep_bench.graph.shapes import Knowledge
 from deep_bench.measure.progress import Bars
+from deep_bench.network.adapter_process import ProcessAdapter, as_adapter, called, converts, failing
 from deep_bench.network.gradient import gradient_name
 from deep_bench.network.gradient.pullback import Pullback, pull_back
 from deep_bench.network.problem import NetworkProblem, make_problem
-from deep_bench.network.suspect import ProcessAdapter, as_adapter, called, converts, failing
 from deep_bench.study.judging import quiet, suitable
 from deep_bench.tensor import as_float, is_float, is_inexact
 from deep_bench.variant import Variant

@@ -29,6 +29,7 @@ from deep_bench.errors import DeepBenchError, InvalidArgument, WorkerDied, Worke
 from deep_bench.framework import Adapter
 from deep_bench.graph import Network, attributes, operator_name
 from deep_bench.measure.progress import Bars
+from deep_bench.network.adapter_process import ProcessAdapter, as_adapter, as_given, called, code_of, converts, failing
 from deep_bench.network.candidate import (
     Candidate,
     OutOfTimeError,
@@ -44,7 +45,6 @@ from deep_bench.network.candidate import (
 from deep_bench.network.divergence import ACCUSED
 from deep_bench.network.gradient.pullback import Pullback, pull_back
 from deep_bench.network.problem import NetworkProblem, make_problem
-from deep_bench.network.suspect import ProcessAdapter, as_adapter, as_given, called, code_of, converts, failing
 from deep_bench.records.folders import output_folder
 from deep_bench.study.judging import quiet, suitable
 from deep_bench.tensor import is_float

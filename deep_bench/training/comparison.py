@@ -341,9 +341,9 @@ class OptimizerComparison:
 
     def plot(self, file: str | Path) -> Path:
         """The error of each optimizer over the steps, beside the estimate; needs matplotlib."""
-        from deep_bench.training.plots import plot_optimizers as plot
+        from deep_bench.training.plots import plot_optimizers
 
-        return plot(self, Path(file))
+        return plot_optimizers(self, Path(file))
 
 
 Expected = list[dict[str, Expectation]]

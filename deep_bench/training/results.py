@@ -18,7 +18,6 @@ from deep_bench.errors import InvalidArgument, UnknownName, Unsupported
 from deep_bench.measure.metrics import MetricRecord
 from deep_bench.measure.units import duration, in_bytes, share, significant, time_unit
 from deep_bench.records.table import columns, print_note, print_table
-from deep_bench.training import record as storage
 from deep_bench.training.figures import (
     FEWEST,
     MlperfScore,
@@ -33,7 +32,16 @@ from deep_bench.training.figures import (
     throughput,
     to_target,
 )
-from deep_bench.training.record import RankRecord, RanksRecord, RunRecord, TargetRecord, TrainingRecord
+from deep_bench.training.record import (
+    RankRecord,
+    RanksRecord,
+    RunRecord,
+    TargetRecord,
+    TrainingRecord,
+    load_training,
+    new_training_file,
+    write_training,
+)
 from deep_bench.training.trainer import INTERRUPTED
 
 
@@ -58,7 +66,7 @@ class Runs:
         Raises:
             InvalidRecord: It is none.
         """
-        return cls(storage.load_training(path), Path(path), label=label)
+        return cls(load_training(path), Path(path), label=label)
 
     @property
     def runs(self) -> list[RunRecord]:
@@ -106,7 +114,7 @@ class Runs:
         Raises:
             InvalidArgument: The folder cannot be made or written.
         """
-        self.path = storage.write_training(self.record, storage.new_training_file(folder, self.record))
+        self.path = write_training(self.record, new_training_file(folder, self.record))
         return self.path
 
     def plot(self, file: str | Path) -> Path:

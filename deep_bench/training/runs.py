@@ -19,7 +19,6 @@ from deep_bench.measure.environment import provenance
 from deep_bench.measure.metrics import Metric
 from deep_bench.measure.progress import Bars, recording
 from deep_bench.records.model import ErrorRecord, OptionsRecord
-from deep_bench.training import record as storage
 from deep_bench.training.callbacks import EvaluateEvery, TargetReached, TimeLimit
 from deep_bench.training.callbacks.stopping import Signals, watched
 from deep_bench.training.figures import (
@@ -34,7 +33,16 @@ from deep_bench.training.figures import (
     survival,
     throughput,
 )
-from deep_bench.training.record import RunRecord, ScoreFacts, TargetRecord, TrainingRecord, data_facts, network_facts
+from deep_bench.training.record import (
+    RunRecord,
+    ScoreFacts,
+    TargetRecord,
+    TrainingRecord,
+    data_facts,
+    network_facts,
+    new_training_file,
+    write_training,
+)
 from deep_bench.training.results import Runs
 from deep_bench.training.samplers import natural
 from deep_bench.training.trainer import INTERRUPTED, Trainer
@@ -285,7 +293,7 @@ def several(
     if into is not None:
         _check_alike(into, plan)
     record = into.record if into is not None else _first_record(plan, seeds, apart)
-    path = storage.new_training_file(output, record) if output is not None else None if into is None else into.path
+    path = new_training_file(output, record) if output is not None else None if into is None else into.path
     bars, first = Bars(progress), len(record.runs)
     record.complete = False
     with recording(record, bars) as folder:
@@ -304,13 +312,13 @@ def several(
                 ended(run)
             if path is not None:
                 with suppress(InvalidArgument):  # it is written again in the end, and told then
-                    storage.write_training(record, path)
+                    write_training(record, path)
             if run.stopped_because == INTERRUPTED:
                 raise KeyboardInterrupt  # the trainer ends at Ctrl-C and returns; here it ends them all
             bars.advance()
     if path is not None:
         try:
-            storage.write_training(record, path)
+            write_training(record, path)
         except InvalidArgument as error:
             raise NotKept(error.came, error.expected, found=Runs(record)) from error
     return Runs(record, path)

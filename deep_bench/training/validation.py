@@ -370,9 +370,9 @@ class Validation:
 
     def plot(self, path: str | Path) -> Path:
         """Draw each system's distance from the oracle over the steps, beside what rounding explains."""
-        from deep_bench.training.plots import draw_validation as draw
+        from deep_bench.training.plots import draw_validation
 
-        return draw(self, path)
+        return draw_validation(self, path)
 
 
 _FEWEST = 1e-300

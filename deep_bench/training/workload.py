@@ -17,7 +17,7 @@ from deep_bench.errors import InvalidArgument
 from deep_bench.events import Callback
 from deep_bench.framework import Adapter
 from deep_bench.graph import Network, load
-from deep_bench.network.suspect import as_adapter
+from deep_bench.network.adapter_process import as_adapter
 from deep_bench.training.callbacks import EvaluateEvery, TargetReached
 from deep_bench.training.compose import chain
 from deep_bench.training.dataset import Dataset, description_of

@@ -167,8 +167,7 @@ class TensorFlowExecutor(Executor[Any]):
 
         A network that XLA compiles is one piece.
         """
-        from deep_bench.adapters.tensorflow.profile import profile
-        from deep_bench.adapters.tensorflow.profile import whole_profile as whole
+        from deep_bench.adapters.tensorflow.profile import profile, whole_profile
 
         names = [str(node.name) for node in self._network.nodes]
         arguments = [inputs[spec.name] for spec in self.inputs]
@@ -181,7 +180,7 @@ class TensorFlowExecutor(Executor[Any]):
                 "walk": lambda: self._taped(arguments, loss, wrt),
             }
         if self._jit:
-            return whole(names, calls["plain"], self.device.synchronize, repeat)
+            return whole_profile(names, calls["plain"], self.device.synchronize, repeat)
         return profile(self._runner, self._gradients, names, calls, self.device.synchronize, repeat, self._place)
 
     def algorithms(self, inputs: Mapping[str, Any]) -> Mapping[str, tuple[str, ...] | str]:
@@ -190,7 +189,7 @@ class TensorFlowExecutor(Executor[Any]):
         Raises:
             Unsupported: XLA made one piece of the network; it runs on a GPU; or oneDNN was not asked to print.
         """
-        from deep_bench.adapters.tensorflow.profile import algorithms_by_node as told
+        from deep_bench.adapters.tensorflow.profile import algorithms_by_node
 
         if self._jit:
             raise Unsupported("XLA made one piece of the network, in which nodes cannot be told apart")
@@ -198,7 +197,7 @@ class TensorFlowExecutor(Executor[Any]):
             raise Unsupported("TensorFlow does not tell which kernels it runs for each node on a GPU")
         arguments = [inputs[spec.name] for spec in self.inputs]
         names = [str(node.name) for node in self._network.nodes]
-        return told(self._runner, lambda: self._walk(arguments), names, self.device.synchronize)
+        return algorithms_by_node(self._runner, lambda: self._walk(arguments), names, self.device.synchronize)
 
     def _taped(self, arguments: Sequence[Any], loss: str, wrt: Sequence[str] | None) -> None:
         """Outputs and gradients by a walk of the steps."""

@@ -180,12 +180,12 @@ class TorchExecutor(Executor[torch.Tensor]):
         Raises:
             Unsupported: A compiler made one piece of the network, or the libraries were not asked to print.
         """
-        from deep_bench.adapters.torch.profile import algorithms_by_node as told
+        from deep_bench.adapters.torch.profile import algorithms_by_node
 
         if self._run is not self.module.forward:
             raise Unsupported("torch.compile made one piece of the network, in which nodes cannot be told apart")
         names = tuple(str(node.name) for node in self._network.nodes)
-        return told(self.module, self.bind(inputs), names, self._target)
+        return algorithms_by_node(self.module, self.bind(inputs), names, self._target)
 
     def _zeros(self, name: str) -> torch.Tensor:
         """The gradient of a parameter that no node reads."""

@@ -223,9 +223,9 @@ class CommunicationResult:
 
     def plot(self, file: str | Path) -> Path:
         """Times over bytes, measured and predicted."""
-        from deep_bench.distributed.plots import draw_communication as draw
+        from deep_bench.distributed.plots import draw_communication
 
-        return draw(self, file)
+        return draw_communication(self, file)
 
     def __str__(self) -> str:
         return self.table()

@@ -20,7 +20,7 @@ from deep_bench.distributed.training.together import Together
 from deep_bench.errors import CommunicationFailed, DeepBenchError, InvalidArgument, UnknownName
 from deep_bench.events import Callback
 from deep_bench.framework import Adapter
-from deep_bench.network.suspect import as_adapter
+from deep_bench.network.adapter_process import as_adapter
 from deep_bench.training.optimizer import Optimizer
 from deep_bench.training.recipes import Recipe, load_recipe
 from deep_bench.training.samplers import Sampler

@@ -25,7 +25,7 @@ from deep_bench.mlperf.training.hyperparameters import (
     told_by_recipe,
 )
 from deep_bench.mlperf.training.logs import Submission, checked_name, close_unfinished, error_line, official_benchmarks, slug
-from deep_bench.network.suspect import as_adapter
+from deep_bench.network.adapter_process import as_adapter
 from deep_bench.records.folders import output_folder
 from deep_bench.records.store import written
 from deep_bench.training.recipes import Recipe

@@ -16,8 +16,8 @@ from deep_bench.check.oracle import Effort, Truth, establish
 from deep_bench.check.subject import in_float64
 from deep_bench.framework import Adapter
 from deep_bench.graph import Network
+from deep_bench.network.adapter_process import failing
 from deep_bench.network.gradient import differentiate, gradient_name
-from deep_bench.network.suspect import failing
 from deep_bench.tensor import as_float, is_float
 
 LOSS = "weighted sum"

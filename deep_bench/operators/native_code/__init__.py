@@ -80,19 +80,16 @@ def native(
         >>> relu.forward(np.array([-1, 2], np.float32))
         array([0., 2.], dtype=float32)
     """
-    from deep_bench.operators.native_code.build import BuildRecipe as Recipe
-    from deep_bench.operators.native_code.build import read_source as read
+    from deep_bench.operators.native_code.build import BuildRecipe, read_source
     from deep_bench.operators.native_code.operator import NativeOperator
-    from deep_bench.operators.native_code.signature import backward_names
-    from deep_bench.operators.native_code.signature import check_attributes_known as check_known
-    from deep_bench.operators.native_code.signature import parse_signature as parse
+    from deep_bench.operators.native_code.signature import backward_names, check_attributes_known, parse_signature
 
     if route not in ROUTES:
         raise InvalidArgument(f"route={route!r}", f"one of {', '.join(ROUTES)}")
     if isinstance(flags, str):
         raise InvalidArgument(f"flags={flags!r}", "a list with a text for each flag", f"say flags={flags.split()!r}")
-    forward = parse(signature) if signature is not None else None
-    back = parse(backward_signature) if backward_signature is not None else None
+    forward = parse_signature(signature) if signature is not None else None
+    back = parse_signature(backward_signature) if backward_signature is not None else None
     if back is not None and (forward is None or backward is None):
         raise InvalidArgument("a backward signature alone", "backward and signature beside it, whose names it uses")
     if forward is not None:
@@ -104,9 +101,9 @@ def native(
     if isinstance(device, str):
         _check_device(device)
     if forward is not None:
-        check_known(computes, [p for s in (forward, back) if s is not None for p in s.parameters], function)
-    recipe = Recipe(
-        source=read(source, device if isinstance(device, str) else ""),
+        check_attributes_known(computes, [p for s in (forward, back) if s is not None for p in s.parameters], function)
+    recipe = BuildRecipe(
+        source=read_source(source, device if isinstance(device, str) else ""),
         function=function,
         computes=computes,
         backward=backward,

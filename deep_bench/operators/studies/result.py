@@ -215,15 +215,15 @@ class Study:
 
     def rows(self) -> list[dict[str, Any]]:
         """One mapping for each contestant on each case: verdict, bits, times in seconds with their intervals, rates."""
-        from deep_bench.operators.studies.trial import study_rows as rows
+        from deep_bench.operators.studies.trial import study_rows
 
-        return rows(self)
+        return study_rows(self)
 
     def as_json(self) -> dict[str, Any]:
         """The derived figures as plain JSON types; raw samples are in the record."""
-        from deep_bench.operators.studies.trial import study_json as as_json
+        from deep_bench.operators.studies.trial import study_json
 
-        return as_json(self)
+        return study_json(self)
 
     def to_dataframe(self) -> pandas.DataFrame:
         """`rows` as a data frame.
@@ -254,7 +254,7 @@ class Study:
             InvalidArgument: There is no such kind, nothing to draw, or no roofline was measured.
         """
         try:
-            from deep_bench.operators.plots import plot_study as draw
+            from deep_bench.operators.plots import plot_study
         except ImportError as error:
             raise FrameworkMissing(
                 "a picture needs matplotlib, which is not installed here", advice="pip install 'deep-bench[report]'"
@@ -262,7 +262,7 @@ class Study:
         if cases is not None:
             for case in cases:
                 assert self[self.contestants[0], case]  # raises where there is none
-        return draw(self, Path(path), kind, None if cases is None else tuple(cases))
+        return plot_study(self, Path(path), kind, None if cases is None else tuple(cases))
 
     def save(self, folder: str | Path) -> Path:
         """Write the record to a folder, which is made if it is not there, and return its file.

@@ -237,15 +237,14 @@ def plot_blocks(drawn: Mapping[str, Drawing]) -> list[Block]:
 
 def _by_problem(kind: str, results: Sequence[Result], looks: Looks) -> Drawing:
     """Panels of the problems that take longest: in each the systems below each other."""
-    from deep_bench.results.report.plots import distribution_picture as distribution
-    from deep_bench.results.report.plots import interval_picture as intervals
+    from deep_bench.results.report.plots import distribution_picture, interval_picture
 
     panels = _panels(results)
     longest = sorted(panels, key=lambda key: -max(row.figure.median for row in panels[key]))[:MOST_PANELS]
     selected = {key: panels[key][:MOST_ROWS] for key in panels if key in longest}
     pictures: list[Picture] = []
     for number, ((title, _), rows) in enumerate(selected.items()):
-        for quantity, make in (("times", intervals), ("samples", distribution)):
+        for quantity, make in (("times", interval_picture), ("samples", distribution_picture)):
             picture = make(f"{clean(kind)}-{quantity}-{number}", title, rows, looks)
             pictures += [picture] if picture is not None else []
     omitted = sum(map(len, panels.values())) - sum(map(len, selected.values()))
@@ -329,6 +328,6 @@ def _record_pictures(source: RecordSource, name: str, looks: Looks, alone: bool)
     if source.kind == "scaling":
         scheme = source.results[0].labels.get("scheme", "")
         return plots.scaling_pictures(source.record, name, clean(f"{source.record.title or topic}, {scheme}")), []
-    from deep_bench.distributed.collectives.result import CommunicationResult as Communication
+    from deep_bench.distributed.collectives.result import CommunicationResult
 
-    return plots.communication_pictures(Communication(source.record, source.file), name, looks), []
+    return plots.communication_pictures(CommunicationResult(source.record, source.file), name, looks), []

@@ -138,10 +138,10 @@ class TimelineResult(Mapping[str, Phase]):
             FrameworkMissing: matplotlib is not installed.
         """
         try:
-            from deep_bench.training.plots import plot_phase as plot
+            from deep_bench.training.plots import plot_phase
         except ModuleNotFoundError as error:
             raise FrameworkMissing("plots need matplotlib", advice="pip install 'deep-bench[report]'") from error
-        return plot(self.phase(phase), Path(path), kind)
+        return plot_phase(self.phase(phase), Path(path), kind)
 
     def phase(self, name: str | None = None) -> Phase:
         """A phase, by default the first.

@@ -1,4 +1,4 @@
-"""A framework under suspicion: it runs networks, and may give the values inside them.
+"""A framework that may crash: it runs networks, and may give the values inside them.
 
 It may be in a process of its own, as if it were in this one: what crashes there costs that framework only.
 """
