@@ -86,3 +86,19 @@ def test_a_metric_is_a_class_and_its_name(monkeypatch: pytest.MonkeyPatch) -> No
     study = db.operators.study("reference", case, metrics=["calls"], budget=0.1, in_process=True, twin=False, progress=False)
     (trial,) = study.trials
     assert [(metric["name"], metric["values"]) for metric in trial.record.metrics] == [("calls", [10.0])]
+
+
+def test_an_export_format_is_a_writer_and_a_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from deep_bench.cli.export import command
+    from deep_bench.results import results as module
+
+    choices = next(parameter.type.choices for parameter in command.params if parameter.name == "form")
+    assert set(choices) == set(module.FORMATS)
+
+    def write(results: module.Results, path: Path, samples: bool) -> None:
+        path.write_text("".join(f"{result.name}\n" for result in results))
+
+    monkeypatch.setattr(module, "FORMATS", {**module.FORMATS, "names": {".txt": write}})
+    db.run("digits-cnn", on="reference", budget=0.1, twin=False, in_process=True, progress=False, output=tmp_path)
+    file = db.results.gather(tmp_path).export(tmp_path / "names.txt", "names")
+    assert file.read_text() == "reference on digits-cnn\n"
