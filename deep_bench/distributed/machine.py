@@ -488,9 +488,8 @@ def measured_machine(
 def _link(
     label: str, comm: Communicator, pair: tuple[int, int], hosts: Sequence[str], points: list[MessagePoint], gamma: float
 ) -> Link:
-    fitted = fitted_parameters
 
-    fit = fitted(points, gamma)
+    fit = fitted_parameters(points, gamma)
     ends = (hosts[pair[0]], hosts[pair[1]])
     return Link(
         system=label,

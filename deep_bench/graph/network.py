@@ -323,9 +323,8 @@ class Network:
             >>> len(network.kernels), len(network.without_kernels().kernels)
             (6, 0)
         """
-        replace = with_kernel
 
-        return replace(self, match, operator)
+        return with_kernel(self, match, operator)
 
     def without_kernels(self) -> Network:
         """The network with every node computed as the framework does it; itself where that is so already."""

@@ -384,8 +384,6 @@ def _violin(axes: Axes, samples: np.ndarray, place: float, width: float, shade: 
 
 def _roofline(study: Study, file: Path, cases: Sequence[str]) -> None:
     """FLOP/s below the roofs of the machine."""
-    Point = RooflinePoint
-    plot = plot_roofline
 
     if study.roofline is None:
         raise InvalidArgument(
@@ -399,10 +397,10 @@ def _roofline(study: Study, file: Path, cases: Sequence[str]) -> None:
         if median is not None and cost is not None and not _uncounted(trial):
             low, high = (None, None) if interval is None else (interval.low, interval.high)
             dtype = trial.case.facts.dtype or "float32"
-            points.append(Point(trial.case.name, cost, median, low, high, dtype, trial.label, trial.ok))
+            points.append(RooflinePoint(trial.case.name, cost, median, low, high, dtype, trial.label, trial.ok))
     if not points:
         raise InvalidArgument("no case has a known cost and was timed", "operators with FLOPs and bytes that can be counted")
-    plot(study.roofline, file, points, notes=not_shown(_trials_on(study, cases), _uncounted))
+    plot_roofline(study.roofline, file, points, notes=not_shown(_trials_on(study, cases), _uncounted))
 
 
 def _figure(study: Study, shown: Mapping[str, Sequence[Trial]], subject: str) -> tuple[Figure, Axes]:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
+
+from deep_bench.errors import FrameworkMissing
+
+if TYPE_CHECKING:
+    import pandas
 
 _WIDTH = 160
 _NARROWEST_NAME = 18
@@ -148,3 +153,24 @@ def _widths(table: Table, room: int) -> list[int]:
 def _length(cell: Any) -> int:
     text = cell.plain if isinstance(cell, Text) else str(cell)
     return max((cell_len(line) for line in text.splitlines()), default=0)
+
+
+def data_frame(rows: Iterable[Mapping[str, Any]], otherwise: str, columns: Sequence[str] | None = None) -> pandas.DataFrame:
+    """Rows as a data frame of pandas.
+
+    Args:
+        rows: Column to value.
+        otherwise: What gives the same without pandas.
+        columns: In their order; by default those of the rows.
+
+    Raises:
+        FrameworkMissing: pandas is not installed.
+    """
+    try:
+        import pandas
+    except ImportError as error:
+        raise FrameworkMissing(
+            "to_dataframe needs pandas, which is not installed here",
+            advice=f"pip install pandas; {otherwise} gives the same as dictionaries",
+        ) from error
+    return pandas.DataFrame(rows, columns=columns)

@@ -94,9 +94,8 @@ class Comparisons(Sequence[Comparison]):
         Args:
             width: Characters in a line; by default those of the terminal.
         """
-        as_text = comparison_text
 
-        return as_text(self, width)
+        return comparison_text(self, width)
 
     def plot(self, file: str | Path) -> Path:
         """A forest plot: each ratio with its interval.
@@ -104,9 +103,8 @@ class Comparisons(Sequence[Comparison]):
         Raises:
             InvalidArgument: There is no ratio to show, or the file cannot be written.
         """
-        plot = forest_plot
 
-        return plot(self, file)
+        return forest_plot(self, file)
 
     def as_json(self) -> dict[str, Any]:
         """All of it in plain types; infinities and NaN are ``None``."""

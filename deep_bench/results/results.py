@@ -27,7 +27,7 @@ from rich.table import Table
 from deep_bench.errors import FrameworkMissing, InvalidArgument, UnknownName, on_a_line, printable, short_digests
 from deep_bench.measure import units
 from deep_bench.records.store import written
-from deep_bench.records.table import columns, print_line, print_table
+from deep_bench.records.table import columns, data_frame, print_line, print_table
 from deep_bench.results import formats
 from deep_bench.results.formats import Row, cell_value, finite, rows, sample_rows
 from deep_bench.results.formats import columns as formats_columns
@@ -364,14 +364,8 @@ class Results(Sequence[Result]):
         """
         from deep_bench.results.formats import columns, rows, sample_rows
 
-        try:
-            import pandas
-        except ImportError as error:
-            raise FrameworkMissing(
-                "to_dataframe needs pandas, which is not installed here",
-                advice="pip install pandas; deep_bench.results.formats gives the same as dictionaries",
-            ) from error
-        return pandas.DataFrame(sample_rows(self) if samples else rows(self), columns=list(columns(self, samples)))
+        table = sample_rows(self) if samples else rows(self)
+        return data_frame(table, "deep_bench.results.formats", list(columns(self, samples)))
 
     def table(self, labels: Sequence[str] = (), width: int | None = None) -> str:
         """One row for each, as text.
@@ -383,9 +377,8 @@ class Results(Sequence[Result]):
         Raises:
             UnknownName: No result has such a label.
         """
-        as_text = results_text
 
-        return as_text(self, labels, width)
+        return results_text(self, labels, width)
 
     def __repr__(self) -> str:
         return self.table()

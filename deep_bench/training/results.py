@@ -124,9 +124,8 @@ class Runs:
             InvalidArgument: The file cannot be written, or there was no target.
             Unsupported: matplotlib is not installed.
         """
-        draw = draw_runs
 
-        return draw(self, file)
+        return draw_runs(self, file)
 
     def report(self, width: int | None = None) -> str:
         """Tables and what is worth knowing, as text.

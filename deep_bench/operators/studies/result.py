@@ -16,6 +16,7 @@ from deep_bench.operators.studies.settings import FORWARD
 from deep_bench.operators.studies.trial import CaseResult, Trial
 from deep_bench.records import store
 from deep_bench.records.model import Record, SystemRecord
+from deep_bench.records.table import data_frame
 
 if TYPE_CHECKING:
     import pandas
@@ -231,14 +232,7 @@ class Study:
         Raises:
             FrameworkMissing: pandas is not installed.
         """
-        try:
-            import pandas
-        except ImportError as error:
-            raise FrameworkMissing(
-                "to_dataframe needs pandas, which is not installed here",
-                advice="pip install pandas; study.rows() gives the same as dictionaries",
-            ) from error
-        return pandas.DataFrame(self.rows())
+        return data_frame(self.rows(), "study.rows()")
 
     def plot(self, path: str | Path, kind: Kind = "time", *, cases: Sequence[str] | None = None) -> Path:
         """Draw a picture.

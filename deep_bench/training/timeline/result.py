@@ -23,7 +23,7 @@ from deep_bench.errors import FrameworkMissing, InvalidArgument
 from deep_bench.measure.statistics import Percentile, Summary
 from deep_bench.measure.units import duration, duration_range, in_bytes, share, significant
 from deep_bench.records.store import written
-from deep_bench.records.table import columns, print_line, print_note, print_table
+from deep_bench.records.table import columns, data_frame, print_line, print_note, print_table
 from deep_bench.training.timeline.phases import Phase, SpanRow, Spans, outside_rows, spans_of
 from deep_bench.training.timeline.record import TimelineRecord, new_file, read, write
 from deep_bench.training.timeline.stamps import DEVICE_MEMORY, DONE, EMPTY, LEFT, PEAK_MEMORY, RAISED, SAMPLES, SWITCHES
@@ -167,14 +167,7 @@ class TimelineResult(Mapping[str, Phase]):
         Raises:
             FrameworkMissing: pandas is not installed.
         """
-        try:
-            import pandas
-        except ImportError as error:
-            raise FrameworkMissing(
-                "to_dataframe needs pandas, which is not installed here",
-                advice="pip install pandas; rows() gives the same as mappings",
-            ) from error
-        return pandas.DataFrame(self.rows())
+        return data_frame(self.rows(), "rows()")
 
 
 def load(path: str | Path) -> TimelineResult:
