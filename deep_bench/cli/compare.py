@@ -48,7 +48,7 @@ def command(
     picture: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare two records, or two folders of records: what is faster, slower, no different, or wrong now?
+    """Compare two records, or two folders of records: what is faster, slower, equivalent, or wrong now?
 
     RECORDS is what was before and what is now; or, with --base, a single one whose systems are compared with each other.
     What differs in more than one factor is refused, unless --factor and --across say so: labels (deep-bench ls shows them),
