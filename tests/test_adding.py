@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,14 @@ import pytest
 
 import deep_bench as db
 from deep_bench import registry
+from deep_bench.distributed.schemes.averaged import AllReduce
 from deep_bench.events import Moment
 from deep_bench.measure import metrics
 from deep_bench.measure.metrics import Metric, MetricRecord
 from deep_bench.operators.case import Case
+from deep_bench.reference.distributed.averaged import AllReduce as Reference
 from deep_bench.reference.network import ReferenceAdapter
+from deep_bench.testing.schemes import check_scheme
 from deep_bench.training.loader import Loader
 from deep_bench.training.sets import ArrayDataset
 
@@ -62,6 +66,18 @@ def test_a_data_set_is_a_function_and_a_line(monkeypatch: pytest.MonkeyPatch) ->
     dataset = db.datasets["ramp"]()
     with Loader(dataset, db.samplers["sequential"](dataset, batch_size=3)) as loader:
         assert [batch["label"].tolist() for _, batch in loader.epoch(0)] == [[0, 1, 2], [3]]
+
+
+@dataclass(frozen=True)
+class Plain(AllReduce):
+    """All ranks' gradients added up, as in the scheme that it is of."""
+
+
+def test_a_scheme_is_a_class_with_a_reference_and_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.distributed_optimizers._builtin, "plain", f"{__name__}:Plain")
+    rule = db.optimizers["sgd"](lr=0.1)
+    report = check_scheme(lambda comm: db.distributed_optimizers["plain"](rule, comm), Reference(rule), ranks=(1, 2))
+    assert report.ok, report
 
 
 class Calls(Metric):
