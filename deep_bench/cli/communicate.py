@@ -94,7 +94,10 @@ def _shown(
         unwritten = [*unwritten, error]
     for reason in unwritten:
         click.echo(f"deep-bench: {reason}", err=True)
-    return FAILED if unwritten else _status(result)
+    if unwritten or not result.record.interrupted:
+        return FAILED if unwritten or not result.ok else 0
+    click.echo("deep-bench: interrupted", err=True)
+    return INTERRUPTED
 
 
 def _write(result: CommunicationResult, json_file: Path | None, plot_file: Path | None) -> None:
@@ -106,13 +109,6 @@ def _write(result: CommunicationResult, json_file: Path | None, plot_file: Path 
         click.echo(f"figures: {json_file}")
     if plot_file is not None:
         click.echo(f"picture: {result.plot(plot_file)}")
-
-
-def _status(result: CommunicationResult) -> int:
-    if result.record.interrupted:
-        click.echo("deep-bench: interrupted", err=True)
-        return INTERRUPTED
-    return 0 if result.ok else FAILED
 
 
 def _agreed(comm: Communicator, status: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,7 @@ from typing import Any
 import click
 from tqdm import tqdm
 
-from deep_bench.cli import INTERRUPTED
-from deep_bench.cli.verb import FileToWrite, Verb, check_systems
+from deep_bench.cli.verb import FileToWrite, Verb, check_systems, finish
 
 _STANDARD = ("node", "simple", "pytorch-converted", "pytorch-operator")
 
@@ -71,9 +69,8 @@ def command(systems: tuple[str, ...], every_operator: bool, file: Path | None, *
             _write(file, [f.as_json() for f in reports], several=len(systems) > 1)
         click.echo(_text(reports[-1], gradients=options["gradients"], every_operator=every_operator))
         if reports[-1].interrupted:
-            click.echo("deep-bench: interrupted", err=True)
-            sys.exit(INTERRUPTED)
-    sys.exit(0 if all(f.ok for f in reports) else 1)
+            break
+    finish(ok=all(f.ok for f in reports), interrupted=reports[-1].interrupted)
 
 
 def _write(file: Path, reports: list[dict[str, Any]], *, several: bool) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -14,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from deep_bench.cli import FAILED, INTERRUPTED
-from deep_bench.cli.verb import SECONDS, Spelled, Verb, refuse_unless
+from deep_bench.cli.verb import SECONDS, Spelled, Verb, finish, refuse_unless
 from deep_bench.errors import InvalidArgument, Unsupported
 
 if TYPE_CHECKING:
@@ -112,11 +110,9 @@ def command(
             _show_latencies(console, measured.latencies)
         for path in written:
             print_line(console, f"written: {path}")
-    if measured is not None and measured.interrupted:
-        click.echo("deep-bench: interrupted", err=True)
-        sys.exit(INTERRUPTED)
     failed = measured is not None and any(latency.error for latency in measured.latencies)
-    sys.exit(FAILED if failed or any(summary.refused for summary in summaries) else 0)
+    refused = any(summary.refused for summary in summaries)
+    finish(ok=not (failed or refused), interrupted=measured is not None and measured.interrupted)
 
 
 def _check(names: Sequence[str], containers: Sequence[str], kind: str | None, output: Path | None) -> None:

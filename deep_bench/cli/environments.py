@@ -96,12 +96,15 @@ def check_it(name: str, file: Path | None) -> None:
 
     Exit status: 0 it does; 1 it differs from a lock; 2 it cannot be worked in, or its lock file is none.
     """
-    from deep_bench.environments import all_built, built, differences, place_of
-    from deep_bench.environments.building import lock_file, looked_at
+    from deep_bench.environments import Lock, all_built, built, differences, place_of
+    from deep_bench.environments.building import lock_file, looked_at, read_lock
 
     environment, declared = built(name) if name in all_built() else None, _declarations(file)
     lean = environment is not None and not environment.declaration.deep_bench
-    lock_differences = _otherwise_locked(environment, lock_file(declared.path, name)) if environment is not None else []
+    lock_differences: list[str] = []
+    if environment is not None and (lock := read_lock(path := lock_file(declared.path, name), name)) is not None:
+        pairs = lock.differences(Lock.parse(environment.lock, name))
+        lock_differences = [f"not as in {path}: {line}" for line in pairs]
     for line in lock_differences:
         click.echo(line)
     facts = looked_at(place_of(name, lean=lean, declared=declared))
@@ -124,17 +127,6 @@ def remove_it(name: str) -> None:
     if not remove(name):
         raise UnknownName("environment", name, all_built(), "see `deep-bench environments list`")
     click.echo(f"{name} is removed")
-
-
-def _otherwise_locked(environment: Built, path: Path) -> list[str]:
-    """How an environment differs from the lock beside its declaration, if there is one."""
-    from deep_bench.environments import Lock
-    from deep_bench.environments.building import read_lock
-
-    lock = read_lock(path, environment.name)
-    if lock is None:
-        return []
-    return [f"not as in {path}: {line}" for line in lock.differences(Lock.parse(environment.lock, environment.name))]
 
 
 def _declarations(file: Path | None) -> Declarations:

@@ -25,36 +25,15 @@ if TYPE_CHECKING:
 command = Subcommands(
     "mlperf",
     {
-        "inference": (
-            "deep_bench.cli.mlperf:inference",
-            "Run a network under MLPerf's LoadGen: is the run valid, were outputs right, how fast was it?",
-        ),
-        "submission": (
-            "deep_bench.cli.mlperf:submission",
-            "Lay out runs as the folder of an open-division submission, and check it.",
-        ),
-        "train": (
-            "deep_bench.cli.mlperf:train",
-            "Train a recipe several times, with MLPerf's log of each run.",
-        ),
-        "check": (
-            "deep_bench.cli.mlperf:check",
-            "Check logs of training by MLPerf's own checker and by deep_bench's.",
-        ),
-        "score": ("deep_bench.cli.mlperf:score", "The score of runs by their logs."),
-        "rcp": (
-            "deep_bench.cli.mlperf:rcp",
-            "Do runs need less training to their target than a reference?",
-        ),
-        "reference": (
-            "deep_bench.cli.mlperf:reference",
-            "Train a recipe with several batch sizes, and keep after how many epochs it converges.",
-        ),
-        "system": (
-            "deep_bench.cli.mlperf:system",
-            "Describe this machine as MLPerf has it, and tell what is unknown.",
-        ),
-        "tags": ("deep_bench.cli.mlperf:tags", "Write the log of a run in the tags of MLPerf v0.5."),
+        "inference": "Run a network under MLPerf's LoadGen: is the run valid, were outputs right, how fast was it?",
+        "submission": "Lay out runs as the folder of an open-division submission, and check it.",
+        "train": "Train a recipe several times, with MLPerf's log of each run.",
+        "check": "Check logs of training by MLPerf's own checker and by deep_bench's.",
+        "score": "The score of runs by their logs.",
+        "rcp": "Do runs need less training to their target than a reference?",
+        "reference": "Train a recipe with several batch sizes, and keep after how many epochs it converges.",
+        "system": "Describe this machine as MLPerf has it, and tell what is unknown.",
+        "tags": "Write the log of a run in the tags of MLPerf v0.5.",
     },
     "Run MLPerf's own tools on any framework: results are unverified unless MLCommons has reviewed them.",
 )

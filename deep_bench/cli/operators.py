@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from deep_bench.cli import FAILED, INTERRUPTED
-from deep_bench.cli.verb import FileToWrite, PictureToWrite, Verb, check_files, check_systems, settings_options
+from deep_bench.cli import FAILED
+from deep_bench.cli.verb import FileToWrite, PictureToWrite, Verb, check_files, check_systems, finish, settings_options
 from deep_bench.errors import NotKept
 from deep_bench.operators.studies.settings import StudySettings
 
@@ -99,10 +99,7 @@ def command(
             click.echo(f"{trial.label}, {trial.case.name}:\n{trial.record.error.details}", err=True)
     if unwritten is not None:
         sys.exit(FAILED)
-    if outcome.interrupted:
-        click.echo("deep-bench: interrupted", err=True)
-        sys.exit(INTERRUPTED)
-    sys.exit(0 if outcome.ok else FAILED)
+    finish(ok=outcome.ok, interrupted=outcome.interrupted)
 
 
 def _suite(seed: int, suite: str, cases: Sequence[str], sample: int | None, dtype: str | None) -> Suite:

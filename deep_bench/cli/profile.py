@@ -11,8 +11,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from deep_bench.cli import FAILED, INTERRUPTED
-from deep_bench.cli.verb import SIZE, FileToWrite, PictureToWrite, Verb, check_systems
+from deep_bench.cli import FAILED
+from deep_bench.cli.verb import SIZE, FileToWrite, PictureToWrite, Verb, check_systems, finish
 
 _OF_TIMES = {
     "loss": "--backward", "repeat": "--repeat", "top": "--top", "everything": "--all", "in_process": "--in-process",
@@ -66,10 +66,7 @@ def command(
         from deep_bench.network.plots import plot_profile
 
         click.echo(f"picture: {plot_profile(outcome, plot_file)}")
-    if outcome.interrupted:
-        click.echo("deep-bench: interrupted", err=True)
-        sys.exit(INTERRUPTED)
-    sys.exit(0 if outcome.ok else FAILED)
+    finish(ok=outcome.ok, interrupted=outcome.interrupted)
 
 
 def _show_algorithms(network: str, systems: Sequence[str] | None, json_file: Path | None, **arguments: Any) -> bool:

@@ -19,17 +19,15 @@ from deep_bench.errors import InvalidArgument
 if TYPE_CHECKING:
     from deep_bench.recipes import Cell, Experiment, Outcome
 
-_MODULE = "deep_bench.cli.recipe"
-
 command = Subcommands(
     "recipe",
     {
-        "list": (f"{_MODULE}:listing", "The recipes that ship."),
-        "check": (f"{_MODULE}:check", "Whether a recipe is sound; with --here, whether this machine can run it."),
-        "expand": (f"{_MODULE}:expand", "The cells of a recipe, and the command of each."),
-        "run": (f"{_MODULE}:run", "Measure all cells of a recipe, here or as jobs of SLURM."),
-        "resume": (f"{_MODULE}:resume", "Go on with a run: measure the cells that are not done."),
-        "status": (f"{_MODULE}:status", "What became of the cells of a run."),
+        "list": "The recipes that ship.",
+        "check": "Whether a recipe is sound; with --here, whether this machine can run it.",
+        "expand": "The cells of a recipe, and the command of each.",
+        "run": "Measure all cells of a recipe, here or as jobs of SLURM.",
+        "resume": "Go on with a run: measure the cells that are not done.",
+        "status": "What became of the cells of a run.",
     },
     "State an experiment as a file - what is fixed, what varies, what is accepted - and run it cell by cell.",
 )

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from deep_bench.cli import FAILED, INTERRUPTED
-from deep_bench.cli.verb import SECONDS, FileToWrite, PictureToWrite, Spelled, Verb, check_systems, whole_numbers
+from deep_bench.cli.verb import SECONDS, FileToWrite, PictureToWrite, Spelled, Verb, check_systems, finish, whole_numbers
 
 if TYPE_CHECKING:
     from deep_bench.measure.session import SessionProgress
@@ -69,8 +67,5 @@ def command(json_file: Path | None, plot_file: Path | None, on: tuple[str, ...],
         from deep_bench.operators.plots import plot_roofline
 
         click.echo(f"picture: {plot_roofline(outcome, plot_file)}")
-    if any(note.startswith("interrupted") for note in outcome.notes):
-        click.echo("deep-bench: interrupted", err=True)
-        sys.exit(INTERRUPTED)
     missing = {rate.by for rate in outcome.rates} - {rate.by for rate in outcome.rates if rate.value is not None}
-    sys.exit(FAILED if missing else 0)
+    finish(ok=not missing, interrupted=any(note.startswith("interrupted") for note in outcome.notes))

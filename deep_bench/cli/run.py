@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from deep_bench.cli import FAILED, INTERRUPTED
-from deep_bench.cli.verb import SIZE, SWEEP, Verb, check_systems, settings_options
+from deep_bench.cli import FAILED
+from deep_bench.cli.verb import SIZE, SWEEP, Verb, check_systems, finish, settings_options
 from deep_bench.errors import NotKept
 from deep_bench.study.settings import NetworkSettings
 
@@ -49,10 +49,7 @@ def command(network: str, sweep: tuple[str, tuple[int, ...]] | None, as_json: bo
     if unwritten is not None:
         click.echo(f"deep-bench: {unwritten}", err=True)
         sys.exit(FAILED)
-    if outcome.interrupted:
-        click.echo("deep-bench: interrupted", err=True)
-        sys.exit(INTERRUPTED)
-    sys.exit(0 if outcome.ok else FAILED)
+    finish(ok=outcome.ok, interrupted=outcome.interrupted)
 
 
 def _transformed(network: str, steps: Sequence[str], output: Path) -> str | Network:

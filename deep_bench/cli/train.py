@@ -163,7 +163,9 @@ def _run(
                 click.echo(f"deep-bench: {label}: {run.history().about_losses()} (counted from 0)", err=True)
         if runs.record.interrupted:
             click.echo("deep-bench: interrupted", err=True)
-    status = 0 if fine and len(usable) == len(frameworks) and _fine(runs) else FAILED
+    fine &= len(usable) == len(frameworks) and all(run.error is None and run.lost_from is None for run in runs.runs)
+    fine &= runs.record.target is None or all(t.reached for t in runs.to_target)
+    status = 0 if fine else FAILED
     if runs.record.interrupted:
         status = INTERRUPTED
     status = FAILED if unwritten is not None else status
@@ -282,8 +284,11 @@ def _train(
     """Runs on a framework, in one record with those on others."""
     from deep_bench.training.runs import several
 
+    keeping: Keeping | None = None
+    if options["checkpoints"] is not None:
+        keeping = options["checkpoints"] / framework.replace(":", "_"), options["checkpoint_every"] or {}
     return several(
-        partial(_trainer, recipe, framework, _keeping(framework, options), options["resume"], options["changed"], ranks),
+        partial(_trainer, recipe, framework, keeping, options["resume"], options["changed"], ranks),
         seeds,
         target=target,
         epochs=recipe.fields.epochs,
@@ -295,13 +300,6 @@ def _train(
         into=into,
         progress=not options["as_json"] and (ranks is None or ranks.first),
     )
-
-
-def _keeping(framework: str, options: dict[str, Any]) -> Keeping | None:
-    """Where the checkpoints of a framework's runs are, and how often one is written."""
-    if options["checkpoints"] is None:
-        return None
-    return options["checkpoints"] / framework.replace(":", "_"), options["checkpoint_every"] or {}
 
 
 def _trainer(
@@ -377,12 +375,6 @@ def _validated(recipe: Recipe, frameworks: Sequence[str], seed: int, steps: int,
     validation = validate_training(work.network, work.optimizer, batches, list(frameworks), steps=steps, seed=seed)
     click.echo(str(validation), err=quiet)
     return validation.ok
-
-
-def _fine(runs: Runs) -> bool:
-    if any(run.error is not None or run.lost_from is not None for run in runs.runs):
-        return False
-    return runs.record.target is None or all(t.reached for t in runs.to_target)
 
 
 def _show(runs: Runs, frameworks: Sequence[str], options: dict[str, Any]) -> None:

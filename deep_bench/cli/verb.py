@@ -11,14 +11,16 @@ import inspect
 import os
 import re
 import secrets
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 import click
 
+from deep_bench.cli import FAILED, INTERRUPTED
 from deep_bench.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -233,6 +235,13 @@ def _external(proto: Any) -> list[Any]:
     return [tensor for tensor in _get_all_tensors(proto) if uses_external_data(tensor)]
 
 
+def finish(*, ok: bool, interrupted: bool = False) -> NoReturn:
+    """Exit with the status that says whether all was right, or that a run was interrupted, which is told."""
+    if interrupted:
+        click.echo("deep-bench: interrupted", err=True)
+    sys.exit(INTERRUPTED if interrupted else 0 if ok else FAILED)
+
+
 def one_each(path: Path, systems: Sequence[str]) -> list[Path]:
     """A file for each system: the one that was named if there is one system, else names with theirs, each different.
 
@@ -320,16 +329,17 @@ class Subcommands(click.Group):
 
     Args:
         name: The verb's.
-        table: Name of each subcommand to where it is (``"module:attribute"``) and what it does, in one line.
+        table: Name of each subcommand, which is one of the verb's module, to what it does, in one line.
         help_text: What the verb is for.
 
     Example:
-        >>> group = Subcommands("tell", {"list": ("deep_bench.cli.list:command", "Frameworks.")}, "Tell something.")
-        >>> group.list_commands(click.Context(group))
-        ['list']
+        >>> group = Subcommands("recipe", {"run": "Measure all cells."}, "State an experiment as a file.")
+        >>> context = click.Context(group)
+        >>> group.list_commands(context), group.get_command(context, "run").name
+        (['run'], 'run')
     """
 
-    def __init__(self, name: str, table: Mapping[str, tuple[str, str]], help_text: str) -> None:
+    def __init__(self, name: str, table: Mapping[str, str], help_text: str) -> None:
         super().__init__(name, help=help_text, context_settings={"help_option_names": ["-h", "--help"]})
         self._table = dict(sorted(table.items()))
 
@@ -341,14 +351,13 @@ class Subcommands(click.Group):
         """The subcommand of this name, imported now; ``None`` if there is none."""
         if cmd_name not in self._table:
             return None
-        module, _, attribute = self._table[cmd_name][0].partition(":")
-        command: click.Command = getattr(import_module(module), attribute)
-        return command
+        values = vars(import_module(f"deep_bench.cli.{self.name}")).values()
+        return next(value for value in values if isinstance(value, click.Command) and value.name == cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List them without importing any."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in self._table.items()])
+            formatter.write_dl(list(self._table.items()))
 
 
 def settings_options(settings: type[SettingsModel], *first: str, only: bool = False) -> Callable[[Any], Any]:
