@@ -17,12 +17,13 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 $(ONE_
 
 FRAMEWORKS := --on reference --on onnxruntime --on torch --on tensorflow
 
-.PHONY: help demo test test-system test-full test-gpu mpich row check bench coverage gradients corpus docs clean
+.PHONY: help demo test test-system test-long test-full test-gpu mpich row check bench coverage gradients corpus docs clean
 
 help:
 	@echo "make demo       the main job on the network that ships: is each framework right, and how fast?"
 	@echo "make test       all tests but the longest, in at most 8 minutes on two quiet cores"
-	@echo "make test-full  the longest, which make test leaves out: what is slow, and the big tables whole"
+	@echo "make test-long  what takes long, or repeats another test in a further framework or size: about as much again"
+	@echo "make test-full  that, and the big tables whole: an hour"
 	@echo "make test-system  the tests that need SLURM, SimGrid or Pango from the system"
 	@echo "make mpich      the communicators over MPICH, which is installed beside"
 	@echo "make row        run, report, compare, bundle and repeat a recipe in a new environment, as docs/howto/publish.md has it"
@@ -51,16 +52,19 @@ demo: $(INSTALLED)
 	$(BIN)/deep-bench run digits-cnn
 
 test: $(INSTALLED)
-	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not full and not gpu" $(OPTIONS)
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not long and not full and not gpu" $(OPTIONS)
+
+test-long: $(INSTALLED)
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m "long and not full and not gpu" $(OPTIONS)
 
 test-full: $(INSTALLED)
-	$(PYTEST) -n $(WORKERS) --dist worksteal -m "full and not gpu" $(OPTIONS)
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m "(long or full) and not gpu" $(OPTIONS)
 
 # What is skipped on a machine with Python alone: tests that need SLURM, SimGrid or Pango from the system.
 ON_SYSTEM := tests/distributed/slurm tests/experiments/test_slurm.py tests/distributed/scaling/test_prediction.py tests/results/test_report.py
 
 test-system: $(INSTALLED)
-	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not full and not gpu" $(ON_SYSTEM) $(OPTIONS)
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not long and not full and not gpu" $(ON_SYSTEM) $(OPTIONS)
 
 # A second MPI beside Open MPI, in an environment of its own: each brings its own mpirun.
 mpich: $(INSTALLED)

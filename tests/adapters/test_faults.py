@@ -76,7 +76,7 @@ def test_scripts_are_short_and_do_without_deep_bench(script: Path) -> None:
     assert len(source.splitlines()) <= 32
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_the_faults_are_there(found, framework: str) -> None:
     scripts = [f.script(framework) for f in found[framework] if f.severity != "crashes"]
@@ -89,7 +89,7 @@ def test_the_faults_are_there(found, framework: str) -> None:
     assert all("demanded" in text and "came" in text for _, text in results.values())
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_what_crashes_crashes(found, framework: str) -> None:
     for fault in found[framework]:

@@ -39,7 +39,7 @@ def test_nothing_diverges(network: Path, fed: Path, tmp_path: Path, capsys: pyte
     assert (tmp_path / "p.png").stat().st_size > 0
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_reduced_precision_diverges_and_is_reduced(network: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     pytest.importorskip("torch")
     low = "torch:dtype=bfloat16"
@@ -51,7 +51,7 @@ def test_reduced_precision_diverges_and_is_reduced(network: Path, tmp_path: Path
     assert {f.name for f in (tmp_path / "small").iterdir()} >= {"model.onnx", "inputs.npz", "reproduce.py"}
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_gradients_that_are_right(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     pytest.importorskip("torch")
     scored = small_network().with_loss("Sum", output=small_network().outputs[0].name).save(tmp_path / "scored.onnx")
@@ -63,7 +63,7 @@ def test_gradients_that_are_right(tmp_path: Path, capsys: pytest.CaptureFixture)
         assert "does not show it" in capsys.readouterr().err
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_ctrl_c_keeps_what_was_found(
     network: Path, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,7 +84,7 @@ def interrupted(folder: Path, number: signal.Signals, *words: str) -> tuple[int,
     return process.returncode, out, err
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda s: s.name)
 @pytest.mark.usefixtures("network")
 def test_diverge_keeps_what_was_examined(tmp_path: Path, number: signal.Signals) -> None:

@@ -35,7 +35,7 @@ def conformance(framework: str, **options) -> GradientConformance:
     return run_gradients(framework, **options)
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("framework", GOALS)
 def test_a_sample(framework: str) -> None:
     sample = _sample(list(GOALS).index(framework) % 2)

@@ -30,7 +30,7 @@ def thinned(entries: Iterable[Entry]) -> list[ParameterSet]:
     ]
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("entry", thinned(planted()))
 def test_planted_fault_is_found_in_its_node(entry: Entry) -> None:
     needs(entry)
@@ -39,7 +39,7 @@ def test_planted_fault_is_found_in_its_node(entry: Entry) -> None:
     assert entry.subject().node in [n.name for n in judged.verdict.worst_nodes]
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("entry", list(faultless()), ids=lambda e: e.name)
 def test_without_a_fault_it_is_right(entry: Entry) -> None:
     needs(entry)

@@ -20,7 +20,7 @@ def run(name: str, folder: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_numpy(tmp_path: Path) -> None:
     said = run("gelu_numpy.py", tmp_path)
     assert said[:4] == [
@@ -32,7 +32,7 @@ def test_numpy(tmp_path: Path) -> None:
     assert any("reference" in line for line in said)
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_torch(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     assert run("gelu_torch.py", tmp_path) == [
@@ -45,7 +45,7 @@ def test_torch(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_tensorflow(tmp_path: Path) -> None:
     pytest.importorskip("tensorflow")
     said = run("gelu_tensorflow.py", tmp_path)
@@ -58,7 +58,7 @@ def test_tensorflow(tmp_path: Path) -> None:
     assert len(said) == 6  # how XLA computes it is XLA's
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.gpu
 def test_triton(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")

@@ -29,12 +29,12 @@ TESTED_ELSEWHERE = {
 }
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_every_example_is_tested() -> None:
     assert {f.name for f in EXAMPLES.glob("*.py")} == PRINTS.keys() | TESTED_ELSEWHERE
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("name", PRINTS)
 def test_example(name: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")

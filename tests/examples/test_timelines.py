@@ -21,7 +21,7 @@ def run(name: str, folder: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_numpy(tmp_path: Path) -> None:
     said = run("timeline_numpy.py", tmp_path)
     assert said.startswith("training: 5 epochs, 115 steps")
@@ -30,7 +30,7 @@ def test_numpy(tmp_path: Path) -> None:
     assert len(json.loads((tmp_path / "trace.json").read_text())["traceEvents"]) > 115 * 6
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_torch(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     said = run("timeline_torch.py", tmp_path)
@@ -39,7 +39,7 @@ def test_torch(tmp_path: Path) -> None:
     assert "forward and backward: " in said
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_keras(tmp_path: Path) -> None:
     pytest.importorskip("tensorflow")
     said = run("timeline_keras.py", tmp_path)

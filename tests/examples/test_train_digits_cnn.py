@@ -14,7 +14,7 @@ import deep_bench.data
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_one_epoch(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("sklearn")

@@ -43,7 +43,7 @@ def network() -> db.Network:
     return db.Network.from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10))
 
 
-@pytest.mark.full
+@pytest.mark.long
 @INTEL
 @pytest.mark.parametrize("system", ["torch:threads=2", "tensorflow:threads=1"])
 def test_libraries_tell_of_the_node_that_they_work_for(system: str) -> None:
@@ -62,7 +62,7 @@ def test_libraries_tell_of_the_node_that_they_work_for(system: str) -> None:
     assert found["known"] == "it is not run: known beforehand, unused, or another name of a value"
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("system", "reason"),
     [

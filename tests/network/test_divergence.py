@@ -27,7 +27,7 @@ def network() -> Network:
 
 @pytest.mark.parametrize(
     ("framework", "fault"),
-    [*(pytest.param("torch", f, marks=pytest.mark.full) for f in FAULTS), ("reference", "wrong epsilon")],
+    [*(pytest.param("torch", f, marks=pytest.mark.long) for f in FAULTS), ("reference", "wrong epsilon")],
     ids=lambda x: x,
 )
 def test_a_fault_in_one_of_300_nodes_is_found(network: Network, framework: str, fault: str) -> None:
@@ -44,7 +44,7 @@ def test_a_fault_in_one_of_300_nodes_is_found(network: Network, framework: str, 
     assert node in found.table()
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("framework", ["reference", "torch", "onnxruntime"])
 def test_nothing_is_found_where_nothing_is_wrong(framework: str) -> None:
     if framework != "reference":

@@ -84,7 +84,7 @@ def test_a_wrong_number_in_the_place_of_nan_is_still_wrong() -> None:
     assert found.first.word == "wrong"
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize(("x", "said"), [(NAN, "without a finite element"), (NAN[:0], "empty")])
 def test_gradients_without_information(x: np.ndarray, said: str) -> None:
     pytest.importorskip("torch")

@@ -38,7 +38,7 @@ def reproduced(folder: Path) -> str:
     return found.stdout
 
 
-@pytest.mark.parametrize("fault", [next(iter(FAULTS)), *(pytest.param(f, marks=pytest.mark.full) for f in list(FAULTS)[1:])])
+@pytest.mark.parametrize("fault", [next(iter(FAULTS)), *(pytest.param(f, marks=pytest.mark.long) for f in list(FAULTS)[1:])])
 def test_a_fault_in_one_of_300_nodes_is_reduced(fault: str, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     node, change = FAULTS[fault]

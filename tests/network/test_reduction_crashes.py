@@ -34,7 +34,7 @@ def operators(network: Network) -> list[str]:
     return [n.op_type for n in network.nodes]
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["SIGSEGV", "SIGKILL"])
 def test_what_is_wrong_is_found_although_smaller_networks_end_the_process(how: str) -> None:
     with Wrong(f"{FRAGILE}:how={how}") as wrong:
@@ -46,7 +46,7 @@ def test_what_is_wrong_is_found_although_smaller_networks_end_the_process(how: s
     assert not found.notes
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_what_is_slow_is_found_although_smaller_networks_end_the_process() -> None:
     with Slower(FRAGILE, "reference", 4) as slower:
         found = db.network.reduce(chain("Tan", "Exp"), FEEDS, slower)
@@ -54,19 +54,19 @@ def test_what_is_slow_is_found_although_smaller_networks_end_the_process() -> No
     assert found.crashed >= 1
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_a_crash_on_the_network_itself_is_no_wrong_result() -> None:
     with Wrong(FRAGILE) as wrong, pytest.raises(WorkerDied, match=f"{FRAGILE}: its process crashed"):
         db.network.reduce(chain("Tan", "Neg"), FEEDS, wrong)
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_an_error_there_has_the_name_of_the_framework() -> None:
     with Wrong("tests.network.misbehaving:Refusing") as wrong, pytest.raises(WorkerError, match=r"Refusing: .*is refused"):
         wrong(chain("Neg"), FEEDS)
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_the_evidence_is_of_the_process_too(tmp_path: Path) -> None:
     network, folder = tmp_path / "chain.onnx", tmp_path / "out"
     chain("Tan", "Exp").save(network)
@@ -78,14 +78,14 @@ def test_the_evidence_is_of_the_process_too(tmp_path: Path) -> None:
             assert np.allclose(actual[name], 1.01 * y, rtol=1e-5)
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_the_code_is_shown_from_the_process() -> None:
     with Wrong(FRAGILE) as wrong:
         executor: Any = wrong.adapter.prepare(chain("Exp"))
         assert executor.code == "y * 1.01"
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_a_request_that_takes_too_long_ends_the_process() -> None:
     with Worker("threading:Event", label="waiting", limit_s=3, lasting=True) as worker:
         with pytest.raises(WorkerDied, match="waiting: took more than 3 s"):
@@ -94,13 +94,13 @@ def test_a_request_that_takes_too_long_ends_the_process() -> None:
         assert worker.call("is_set") is False  # by another process
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_a_framework_that_cannot_be_made_is_no_crash() -> None:
     with Crashes("tests.network.misbehaving:Fragile:how=nonsense") as crashes, pytest.raises(WorkerError, match="nonsense"):
         crashes(chain("Neg"), FEEDS)
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_one_that_was_closed_says_so() -> None:
     with Worker("collections:Counter", label="letters", lasting=True) as worker:
         worker.start()
@@ -108,7 +108,7 @@ def test_one_that_was_closed_says_so() -> None:
         worker.call("total")
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_after_ctrl_c_another_process_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
@@ -123,7 +123,7 @@ def test_after_ctrl_c_another_process_answers(monkeypatch: pytest.MonkeyPatch) -
         assert worker.deaths == 0
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_one_that_ends_while_it_is_paused(monkeypatch: pytest.MonkeyPatch) -> None:
     with Worker("collections:Counter", {"a": 2}, label="letters", lasting=True) as worker:
         worker.resume()

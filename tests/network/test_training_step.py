@@ -175,7 +175,7 @@ def test_a_network_with_nothing_to_train_is_refused() -> None:
     assert set(training_step(scaled(), wrt=["s"]).initial) == {"s"}
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("optimizer", sorted(SETTINGS))
 def test_a_step_of_an_exported_lstm_does_what_the_loop_of_torch_does(optimizer: str) -> None:
     """Its first state, and what else is no parameter of the module, stays as it is."""

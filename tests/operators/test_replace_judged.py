@@ -44,7 +44,7 @@ def test_a_slightly_wrong_kernel_is_found_and_a_right_one_is_not_blamed(name: st
     assert wrong.first_carried is not None
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_a_wrong_gradient_is_found(name: str) -> None:
     on, network = adapter(name), digits()
@@ -105,7 +105,7 @@ def test_gradients_of_several_outputs_of_which_one_is_used(name: str) -> None:
     assert expected.tolist() == [0, 4, 0, 0, 0]
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_a_training_step_runs_the_kernels_and_their_gradients(name: str) -> None:
     on, losses = adapter(name), []

@@ -17,7 +17,7 @@ def installed() -> list[str]:
     return [name for name in db.frameworks if not db.frameworks.missing(name)]
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_every_framework_is_right(real: Real, path: Path) -> None:
     network = db.load(path)
     inputs = real.inputs()

@@ -27,7 +27,7 @@ def _installed(*names: str) -> list[str]:
     return [name for name in names if not db.frameworks.missing(name)]
 
 
-@pytest.mark.full
+@pytest.mark.long
 @SMALL
 def test_every_node_of_every_framework_is_explained_by_rounding(real: Real, path: Path) -> None:
     network, inputs = db.load(path), dict(real.inputs())
@@ -37,7 +37,7 @@ def test_every_node_of_every_framework_is_explained_by_rounding(real: Real, path
         assert any(node.word == "right" for node in found.nodes)
 
 
-@pytest.mark.full
+@pytest.mark.long
 @TWO
 def test_time_is_told_node_by_node(real: Real, path: Path) -> None:
     network, inputs = _fixed(real, path)
@@ -51,7 +51,7 @@ def test_time_is_told_node_by_node(real: Real, path: Path) -> None:
         assert 0 < system.in_nodes < float("inf")
 
 
-@pytest.mark.full
+@pytest.mark.long
 @TWO
 @pytest.mark.parametrize("name", ["fold", "fuse_batchnorm", "precision"])
 def test_a_transformed_network_computes_the_same(real: Real, path: Path, name: str) -> None:

@@ -348,7 +348,7 @@ def test_rule_12_fails_where_samples_are_not_drawn() -> None:
     assert (state, why) == ("fails", "1 of 3 raw samples have no place on the axis")
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_two_thousand_results_give_a_page_that_says_what_is_left_out(tmp_path: Path) -> None:
     made = [
         result(runs(*np.linspace(case + 1, case + 2, 7)), file=f"{case}.json", kind="operators", case=f"{case}x8")

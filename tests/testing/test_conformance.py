@@ -77,13 +77,13 @@ def test_a_narrow_terminal_gets_lines(broken) -> None:
     assert "all: 11 cases, 2 passed, 2 native, 2 wrong, 1 refused, 6 failed" in text
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_a_wrong_output_stays_wrong_if_a_second_one_is_right() -> None:
     found = run_conformance(f"{MODULE}:OnceWrong", kinds=["generated"], only=lambda case: case.name == "Conv/2")
     assert [r.word for r in found.results] == ["wrong"]
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_what_the_checker_cannot_tell_is_not_passed_over() -> None:
     wanted = {"Conv/11", "LayerNormalization/1", "LayerNormalization/2"}
     found = run_conformance(f"{MODULE}:InFloat32Only", kinds=["generated"], only=lambda case: case.name in wanted)
@@ -173,7 +173,7 @@ def test_the_command_refuses_what_does_not_exist(words: list[str], told: str, ca
     assert told in capsys.readouterr().err
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_an_adapter_that_cannot_be_made_again_loses_nothing(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("DEEP_BENCH_TEST_MARK", str(tmp_path / "mark"))
     names = ("test_abs", "test_acos", "test_asin")
@@ -190,13 +190,13 @@ def test_what_was_found_is_kept_meanwhile(monkeypatch) -> None:
     assert [(part.interrupted, len(part.results)) for part in kept] == [(True, 1), (True, 2)]
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_inputs_are_fed_by_name() -> None:
     found = run_conformance(f"{MODULE}:Reordered", kinds=["node"], only=lambda case: case.name in ("test_sub", "test_pow"))
     assert {r.word for r in found.results} == {"passed"}
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_errors_in_any_letters_are_shown() -> None:
     found = run_conformance(f"{MODULE}:Surrogate", kinds=["node"], only=lambda case: case.name == "test_abs")
     as_text(found).encode()

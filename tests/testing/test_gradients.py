@@ -70,7 +70,7 @@ def found():
     return run_gradients(f"{MODULE}:WrongGradients", only=lambda case: case.name in {*FAULTS, *RIGHT}, limit_s=30)
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_wrong_gradients_are_caught(found) -> None:
     words = {r.name: r.word for r in found.results}
     expected = (

@@ -54,13 +54,13 @@ def words(adapter: Adapter, operator: str) -> set[str]:
     return found
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("mutation", ALL, ids=str)
 def test_it_is_caught(mutation: Mutation) -> None:
     assert words(Wrong(mutation), mutation.operator) & {"wrong", "failed"}
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("operator", sorted({m.operator for m in ALL}))
 def test_unchanged_it_passes(operator: str) -> None:
     assert words(ReferenceAdapter(), operator) <= {"passed", "skipped"}

@@ -82,7 +82,7 @@ def assert_same(got: Any, want: Any, name: str) -> None:
 FORMS = ("stated", "frozen", "opened")
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("form", FORMS)
 def test_lowering_changes_no_result(form: str) -> None:
     checked = 0
@@ -100,7 +100,7 @@ def test_lowering_changes_no_result(form: str) -> None:
     assert checked > 100
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_decomposing_changes_no_result_but_for_rounding() -> None:
     checked = 0
     for case in sample():

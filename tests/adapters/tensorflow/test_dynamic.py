@@ -52,7 +52,7 @@ def test_pad(run, mode, fixed):
         agrees(run, "Pad", [x, i64(-1, 2, 0, -3), value], fixed=fixed)
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize(("mode", "transformation"), list(zip(("nearest", *MODES, "cubic"), TRANSFORMATIONS, strict=True)))
 def test_resize(run, mode, transformation):
     x, options = noise(1, 2, 5, 7), {"mode": mode, "coordinate_transformation_mode": transformation}

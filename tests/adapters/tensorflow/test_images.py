@@ -8,7 +8,7 @@ import pytest
 from .agreement import agrees, i64, noise, same
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("outside", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("corners", [0, 1])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])

@@ -207,7 +207,7 @@ def test_reductions_of_integers_and_booleans(run):
     same(run("ReduceSum", [x.astype(np.int32), i64()], fixed=1, noop_with_empty_axes=1), x.astype(np.int32))
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("length", [4, 20])
 @pytest.mark.parametrize("operator", ["LSTM", "GRU", "RNN"])

@@ -430,7 +430,7 @@ def test_what_is_no_parameter_of_a_module_is_none_of_the_network(x: torch.Tensor
     assert set(db.frameworks["torch"]().prepare(network, mode="train").parameters) == {"layer.weight", "layer.bias"}
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("x", [torch.full((5, 3), float("nan")), torch.zeros(0, 3)], ids=["nan", "empty"])
 def test_an_export_is_not_checked_by_an_example_that_tells_nothing(x: torch.Tensor) -> None:
     pytest.importorskip("onnxscript")

@@ -184,7 +184,7 @@ def test_without_a_fault_nothing_is_found():
     assert check_in_threads(Wrong, 3) == {}
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("kind", FAULTS, ids=lambda kind: kind.__name__)
 def test_every_fault_is_found(kind):
     found = check_in_threads(kind, 3)

@@ -18,7 +18,7 @@ from deep_bench.errors import CommunicationFailed, InvalidArgument, RanksAbsent
 from tests.distributed.launched import launched
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_conforms_when_ranks_meet_over_mpi(ranks):
     done = launched(ranks, "tests.distributed.communicators.torch_ranks", timeout_s=120)
@@ -26,7 +26,7 @@ def test_conforms_when_ranks_meet_over_mpi(ranks):
     assert done.stdout.split() == ["fine"] * ranks
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_ranks_meet_by_torchruns_environment():
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

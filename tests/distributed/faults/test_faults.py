@@ -27,7 +27,7 @@ def only_message(found: subprocess.CompletedProcess[str]) -> str:
     return said[0]
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("what", "rank", "status", "cause"),
     [
@@ -62,7 +62,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     assert kept == {"step_0000000003.h5", "step_0000000006.h5"}
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_an_asynchronous_run_survives_the_loss_of_a_worker(tmp_path: Path) -> None:
     """Its checkpoint is one of the ranks that are left."""
     words = ["train", "digits", "--on", "reference", "--distributed", "asynchronous:survive=true", "--steps", "12"]

@@ -218,7 +218,7 @@ def test_the_state_and_its_restoring_are_the_inner_rules() -> None:
     assert (ahead.looks_ahead, rule.looks_ahead) == (True, False)
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_all_schemes_over_mpi() -> None:
     pytest.importorskip("mpi4py", reason="mpi4py is not installed")
     done = launched(2, "tests.distributed.schemes.over_mpi")

@@ -16,7 +16,7 @@ PROGRAMS = Path(__file__).with_name("programs")
 _PATH = {"PYTHONPATH": str(ROOT)}
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_digits_to_its_target(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     words = ["train", "digits", "--on", "torch", "--distributed", "allreduce", "--output", str(tmp_path)]

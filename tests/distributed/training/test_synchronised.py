@@ -38,7 +38,7 @@ def _judged(made: Any, courses: dict[str, Course], samples: int) -> dict[str, st
     return {name: found[name].word for name in courses}
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_ranks_do_what_one_process_does(tmp_path: Path) -> None:
     """In each of 50 steps, with parts of unequal length, as far as rounding goes; without, from the first step on not."""
     for framework in ("torch", "onnxruntime", "tensorflow"):

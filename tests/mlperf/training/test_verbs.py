@@ -135,7 +135,7 @@ def test_system_tells_what_is_unknown(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "box.json").read_text())["submitter"] == "unknown"
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_tags_of_v05_have_the_times_of_the_events(made: Timed, tmp_path: Path) -> None:
     log = read_log(made.layout.log(0))
     from mlperf_compliance import mlperf_log, tags

@@ -26,7 +26,7 @@ def normal(*shape: int) -> np.ndarray:
 UNKNOWN_RANK = {"ConvTranspose/7", "ConvTranspose/9"}
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("operator", ["Conv", "ConvTranspose", "Col2Im", "DeformConv", "CausalConvWithState"])
 def test_cases(operator: str) -> None:
     found = [o for o in outcomes(operator) if o.case not in UNKNOWN_RANK]

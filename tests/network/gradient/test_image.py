@@ -26,7 +26,7 @@ def normal(*shape: int) -> np.ndarray:
     return rng.standard_normal(shape)
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("operator", ["AffineGrid", "GridSample", "Resize", "RoiAlign"])
 def test_cases(operator: str) -> None:
     found = [o for o in outcomes(operator) if o.case not in SEVERAL_TIES]

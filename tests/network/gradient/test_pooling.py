@@ -36,7 +36,7 @@ def gradient(call: str, x: np.ndarray) -> np.ndarray:
     return np.asarray(run({"x": x})["d(loss)/d(x)"])
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize(
     "operator",
     ["AveragePool", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "LpPool", "MaxPool", "MaxRoiPool", "MaxUnpool"],

@@ -96,7 +96,7 @@ def test_a_scan_where_there_are_many_steps(operator, monkeypatch):
         assert check(text, **inputs) == "right"
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize(("operator", "unrolled"), [("RNN", 16), ("GRU", 1), ("LSTM", 1), ("LSTM", 16)])
 def test_is_differentiated_again(operator, unrolled, monkeypatch):
     monkeypatch.setattr(recurrent, "UNROLLED", unrolled)
@@ -142,7 +142,7 @@ ACTIVATIONS = [
 ]
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "parameters"), ACTIVATIONS)
 @pytest.mark.parametrize("clip", ["", "clip = 1.0"])
 def test_activations(name, parameters, clip):
@@ -183,7 +183,7 @@ def test_only_the_last_state_is_used(operator):
     assert check(text, **{name: inputs[name] for name in "xwr"}) == "right"
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_cases(operator):
     found = outcomes(operator)

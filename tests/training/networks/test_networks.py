@@ -63,7 +63,7 @@ def references():
     return found
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("framework", ["torch", "tensorflow", "onnxruntime"])
 @pytest.mark.parametrize("name", MADE)
 def test_the_same_loss_and_gradients_everywhere(name, framework, references):

@@ -25,7 +25,7 @@ def test_parameters_for_imagenet():
     assert [str(spec) for spec in network.outputs] == ["logits: float32[batch, 1000]"]
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("framework", ["torch", "onnxruntime"])
 @pytest.mark.parametrize(
     "network", [resnet_cifar(8, (3, 8, 8), 4, width=4), resnet(50, (3, 32, 32), 4, width=2)], ids=["plain", "bottleneck"]

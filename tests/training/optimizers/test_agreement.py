@@ -36,7 +36,7 @@ def test_with_torch(row: Row, dtype: str) -> None:
     assert found.ok, found.table()
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", FORMATS)
 @pytest.mark.parametrize("row", KERAS, ids=lambda row: row[0])
 def test_with_keras(row: Row, dtype: str) -> None:

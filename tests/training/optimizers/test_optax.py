@@ -64,7 +64,7 @@ def test_every_convention_of_optax_is_compared() -> None:
     assert set(MADE) == set(CONVENTIONS["optax"])
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", STEPS)
 @pytest.mark.parametrize("name", MADE)
 def test_with_optax(name: str, dtype: str) -> None:

@@ -28,7 +28,7 @@ def judged(first: Optimizer[Any, Any], others: Mapping[str, Optimizer[Any, Any]]
     return {verdict.label: verdict.word for verdict in found.verdicts}
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("name", REFERENCES)
 def test_what_is_wrong_is_caught(name: str) -> None:
     """A sign, a stale state, each line with a fault, each other convention: all beside one oracle, which costs the most."""
