@@ -1,5 +1,5 @@
-"""What a profile holds, as plain data that can be written and read again, and as tables in a terminal; "
-"figures are derived on reading."""
+"""What a profile holds, as plain data that can be written and read again, and as tables in a terminal; figures are
+derived on reading."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What the records are made of: numbers that a record may hold (times, counts, shares, dates), refused "
-"where nobody can have measured them."""
+"""What records are made of: numbers that a record may hold (times, counts, shares, dates), refused where nobody can have
+measured them."""
 
 from __future__ import annotations
 

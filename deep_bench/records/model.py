@@ -1,6 +1,6 @@
 """The record of one run: what is kept, as pydantic models with a published JSON schema.
 
-``python -m deep_bench.measure.record`` prints the schema.
+``python -m deep_bench.records.model`` prints the schema.
 """
 
 from __future__ import annotations

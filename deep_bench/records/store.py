@@ -214,7 +214,10 @@ def read_columns(path: Path, columns: Mapping[str, tuple[type, int | None]], con
                     raise InvalidRecord(f"{path}: {name} holds {stored.dtype}", dtype.__name__)
                 if stored.size * 8 > _LARGEST_ARRAYS_BYTES:
                     raise InvalidRecord(f"{path}: {name} has {stored.size} entries", "fewer than fit into 4 GiB")
-                arrays[name] = stored[()].astype(dtype)
+                values = stored[()]
+                arrays[name] = values.astype(dtype)
+                if not np.array_equal(values, arrays[name]):
+                    raise InvalidRecord(f"{path}: {name} holds numbers that are too large", dtype.__name__)
     except (OSError, KeyError, AttributeError) as error:  # a group has none of a column's attributes
         raise InvalidRecord(f"{path} does not hold {contents}: {error}") from error
     return arrays
@@ -294,6 +297,14 @@ def file_beside(path: Path, arrays: ArrayFile, what: str, most_bytes: int | None
     if digest(beside) != arrays.sha256:
         raise InvalidRecord(f"{beside} was altered", f"SHA-256 {arrays.sha256}", "restore it from a copy")
     return beside
+
+
+def arrays_beside(path: Path) -> Path | None:
+    """The file of arrays that a record that is about to be replaced has."""
+    if not path.exists():
+        return None
+    arrays = json.loads(path.read_text(encoding="utf-8")).get("arrays")
+    return path.with_name(arrays["name"]) if arrays else None
 
 
 def digest(path: Path) -> str:

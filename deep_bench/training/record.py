@@ -5,7 +5,6 @@ All that is printed can be computed from it.
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
 from array import array
@@ -26,7 +25,7 @@ from deep_bench.measure.metrics import MetricRecord
 from deep_bench.records.fields import Count, Date, Nanoseconds, NotNegative, RecordModel, Share, Time, nanoseconds
 from deep_bench.records.folders import output_folder
 from deep_bench.records.model import ArrayFile, ErrorRecord, NetworkFacts, OptionsRecord, Tensor
-from deep_bench.records.store import INLINE_SAMPLES, digest, file_beside, read_model, written
+from deep_bench.records.store import INLINE_SAMPLES, arrays_beside, digest, file_beside, read_model, written
 from deep_bench.training.checkpoint import read_checkpoint, write_checkpoint
 from deep_bench.training.dataset import facts
 from deep_bench.training.run_state import PHASES, EvaluationResult, History
@@ -326,7 +325,7 @@ def write_training(record: TrainingRecord, path: Path) -> Path:
     Raises:
         InvalidArgument: The folder cannot be written.
     """
-    before = _beside(path)
+    before = arrays_beside(path)
     arrays: ArrayFile | None = None
     outside: dict[str, Any] = {}
     if sum(array.size for run in record.runs for array in _arrays(run).values()) > INLINE_SAMPLES:
@@ -388,11 +387,3 @@ def _arrays(run: RunRecord) -> dict[tuple[str, ...], np.ndarray]:
     ranks = [] if run.ranks is None else run.ranks.ranks
     arrays: dict[tuple[str, ...], np.ndarray] = {(name,): getattr(run, name) for name in _COLUMNS}
     return arrays | {("ranks", str(i), name): getattr(rank, name) for i, rank in enumerate(ranks) for name in RANK_COLUMNS}
-
-
-def _beside(path: Path) -> Path | None:
-    """The file of arrays that a record that is about to be replaced has."""
-    if not path.exists():
-        return None
-    arrays = json.loads(path.read_text(encoding="utf-8")).get("arrays")
-    return path.with_name(arrays["name"]) if arrays else None

@@ -22,7 +22,16 @@ from deep_bench.errors import InvalidArgument, InvalidRecord
 from deep_bench.measure.environment import Environment
 from deep_bench.records.fields import Count, Date, RecordModel, WholeNumbers
 from deep_bench.records.model import ArrayFile
-from deep_bench.records.store import INLINE_SAMPLES, digest, file_beside, fill_columns, read_columns, read_model, written
+from deep_bench.records.store import (
+    INLINE_SAMPLES,
+    arrays_beside,
+    digest,
+    file_beside,
+    fill_columns,
+    read_columns,
+    read_model,
+    written,
+)
 from deep_bench.training.timeline.journal import read_journal
 from deep_bench.training.timeline.stamps import Name
 
@@ -195,7 +204,7 @@ def write(record: TimelineRecord, path: Path) -> Path:
     Raises:
         InvalidArgument: The folder cannot be written.
     """
-    record = record.model_copy(update={"arrays": None})
+    before, record = arrays_beside(path), record.model_copy(update={"arrays": None})
     content: dict[str, Any]
     if sum(thread.n for thread in record.threads) > INLINE_SAMPLES:
         beside = path.with_name(f"{path.stem}_{secrets.token_hex(4)}.h5")
@@ -208,7 +217,10 @@ def write(record: TimelineRecord, path: Path) -> Path:
     else:
         content = record.model_dump(mode="json")
     text = json.dumps(content, allow_nan=False) + "\n"
-    return written(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    written(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    if before is not None:
+        before.unlink(missing_ok=True)
+    return path
 
 
 def read(path: str | Path) -> TimelineRecord:

@@ -6,15 +6,20 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h5py
+import numpy as np
 import pytest
 
 import deep_bench as db
 from deep_bench.errors import InvalidArgument, InvalidRecord
+from deep_bench.records.store import digest
 from deep_bench.training.timeline import Timeline, load
 from deep_bench.training.timeline.journal import Journal
+from deep_bench.training.timeline.record import write
 
 
 def run(n: int, **options: Any) -> Timeline:
@@ -192,3 +197,38 @@ def test_files_that_are_no_record(content: bytes, tmp_path: Path) -> None:
         load(path)
     with pytest.raises(InvalidRecord, match="cannot read"):
         load(tmp_path / "missing.json")
+
+
+def test_what_is_written_anew_leaves_no_events_of_before(tmp_path: Path) -> None:
+    record = run(1000).result().record
+    path = tmp_path / "run.json"
+    for _ in range(2):
+        write(record, path)
+        (events,) = tmp_path.glob("*.h5")
+    assert json.loads(path.read_text())["arrays"]["name"] == events.name
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("0/codes", lambda codes: codes.astype(np.int64) + 2**40, "too large"),
+        ("0/codes", lambda codes: codes.astype(float), "float64"),
+        ("0/values", lambda values: values[:-1], "holds"),
+        ("0/values", lambda values: h5py.ExternalLink("others.h5", "/values"), "is not in this file"),
+        ("0", lambda group: h5py.ExternalLink("others.h5", "/0"), "is not in this file"),
+    ],
+)
+def test_events_that_another_hand_wrote_are_refused(
+    column: str, values: Callable[[Any], Any], message: str, tmp_path: Path
+) -> None:
+    path = write(run(1000).result().record, tmp_path / "run.json")
+    (events,) = tmp_path.glob("*.h5")
+    with h5py.File(events, "a") as file:
+        held = None if column == "0" else file[column][()]
+        del file[column]
+        file[column] = values(held)
+    content = json.loads(path.read_text())
+    content["arrays"]["sha256"] = digest(events)
+    path.write_text(json.dumps(content))
+    with pytest.raises(InvalidRecord, match=message):
+        load(path)
