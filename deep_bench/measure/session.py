@@ -194,6 +194,7 @@ def measure_launch(
     try:
         run.warm_up()
         run.rounds()
+        run.ask_processes()
     except KeyboardInterrupt:
         result.interrupted = True
     run.finish(interrupted=result.interrupted)
@@ -248,17 +249,19 @@ class _LaunchSession:
                 if self._narrow():
                     return
 
+    def ask_processes(self) -> None:
+        """Ask each process for its peak memory."""
+        for series in self.series:
+            if series.label in self.fleet.runners:
+                series.process = self._do(series, lambda r: r.process_facts()) or {}
+
     def finish(self, *, interrupted: bool) -> None:
-        """Say of each series why it ended, and ask each process for its peak memory."""
+        """Say of each series why it ended."""
         for series in self._open():
             width = relative_half_width(series.blocks)
             narrow = width is not None and width <= self.plan.ci_width
             ended: StoppedBecause = "interrupted" if interrupted else "budget spent"
             series.stopped_because = "width reached" if narrow else ended
-        if not interrupted:
-            for series in self.series:
-                if series.label in self.fleet.runners:
-                    series.process = self._do(series, lambda r: r.process_facts()) or {}
 
     @staticmethod
     def _warming(name: str, max_ns: int, block_ns: int) -> Callable[[SystemHandle], WarmUp]:

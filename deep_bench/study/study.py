@@ -292,8 +292,10 @@ class StudyRun:
                 note()
                 self.file.keep()
 
-        measure_launch(heat, plan, measurement, launch=launch, watch=watch)
-        note()
+        try:
+            measure_launch(heat, plan, measurement, launch=launch, watch=watch)
+        finally:
+            note()
         for series in measurement.series:
             system, peak = self.record[series.label], series.process.get("peak_memory_bytes") or 0
             system.peak_memory_bytes = max(system.peak_memory_bytes or 0, peak) or None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -149,15 +150,19 @@ class Fleet:
             raise self.failures.get(label) or InvalidArgument(f"no system {label!r}", f"one of {', '.join(self.contenders)}")
         runner = self.runners[label]
         runner.resume()
-        alive = True
         try:
-            return action(runner)
+            result = action(runner)
         except WorkerDied:  # how it ended is said: stopping it would only fail again, and say less
-            alive = False
             raise
-        finally:
-            if alive:
+        except Exception:
+            runner.pause()
+            raise
+        except BaseException:  # an interrupt goes on, though the same signal may have ended the process
+            with suppress(WorkerDied):
                 runner.pause()
+            raise
+        runner.pause()
+        return result
 
     def restart(self, label: str) -> None:
         """End one system, if it still runs, and start it afresh; what became of it before is forgotten."""

@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -12,6 +13,7 @@ import pytest
 from deep_bench.errors import InvalidArgument, WorkerDied, WorkerError
 from deep_bench.measure.session import Plan, SessionProgress, measure, measure_launch, relative_half_width
 from deep_bench.workers.fleet import Contender, Fleet
+from deep_bench.workers.process import Worker
 
 Make = Callable[..., Contender]
 QUICK = {"min_ns": 1_000_000, "warm_up_s": 0.1}
@@ -97,6 +99,37 @@ def test_an_interrupt_keeps_what_was_measured(contender: Make) -> None:
     assert {s.stopped_because for s in result.series} == {"interrupted"}
     assert all(len(s.blocks) >= 2 for s in result.series)
     assert not children()
+
+
+def test_an_interrupt_that_ends_the_process_as_well_is_an_interrupt(
+    contender: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample, count = Worker.sample, []
+
+    def interrupted(worker: Worker, *args: Any, **options: Any) -> Any:
+        count.append(1)
+        if len(count) == 3:
+            os.kill(worker.pid, signal.SIGKILL)
+            raise KeyboardInterrupt
+        return sample(worker, *args, **options)
+
+    monkeypatch.setattr(Worker, "sample", interrupted)
+    result = measure([contender("tiny")], Plan(ci_width=1e-9, budget_s=30, **QUICK))
+    assert result.interrupted
+    assert not result.failures
+    assert {s.stopped_because for s in result.series} == {"interrupted"}
+    assert not children()
+
+
+def test_an_interrupt_at_the_very_end_keeps_what_was_measured(contender: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: Worker) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Worker, "process_facts", interrupted)
+    result = measure([contender("tiny")], Plan(ci_width=0.9, **QUICK))
+    assert result.interrupted
+    assert all(s.blocks and s.stopped_because is not None for s in result.series)
+    assert result.prepared
 
 
 def test_an_interrupt_while_starting_leaves_no_process(contender: Make, tmp_path: Path) -> None:
