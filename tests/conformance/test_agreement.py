@@ -35,6 +35,7 @@ def _disagreeing(framework: str, cases: tuple[Case, ...], *, double: bool) -> li
 _SAMPLED = [*((name, False) for name in db.frameworks), ("torch", True)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("framework", "double"), [*_SAMPLED, pytest.param("tensorflow", True, marks=pytest.mark.full)])
 def test_a_sample(framework: str, double: bool) -> None:
     chosen = one_for_each_operator(_cases(), SEED + double, part=1, parts=2)  # half of them: each takes long

@@ -142,6 +142,7 @@ def test_gradients_by_the_frameworks_own_differentiation(tmp_path: Path) -> None
     assert "d(weighted sum)/d(" in reproduced(folder)
 
 
+@pytest.mark.long
 def test_a_crash_is_reduced_to_the_nodes_that_cause_it(tmp_path: Path) -> None:
     proto = onnx.parser.parse_model(
         '<ir_version: 10, opset_import: ["" : 21]> four (float[1] x) => (float[1] y) '
@@ -156,6 +157,7 @@ def test_a_crash_is_reduced_to_the_nodes_that_cause_it(tmp_path: Path) -> None:
     assert "Relu" in reproduced(folder)
 
 
+@pytest.mark.long
 def test_slowness_is_reduced_to_the_node_that_causes_it() -> None:
     with Slower("tests.network.misbehaving:Sleeping", "reference", 4) as slower:
         found = db.network.reduce(large_network(1), inputs(), slower)

@@ -219,6 +219,7 @@ def test_outputs_that_tell_nothing_are_not_called_right(x: np.ndarray, reason: s
     assert reason in found["reference"].reason
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("dtype", "bits"), [("bfloat16", 9), ("float16", 12)])
 def test_a_variant_of_less_precision_is_called_so(dtype: str, bits: int) -> None:
     pytest.importorskip("torch")

@@ -12,6 +12,7 @@ from deep_bench.framework import THROUGH_NUMPY
 from .placed_kernels import FRAMEWORKS, ForwardOnly, Gemm, Relu, Split, adapter, batch, digits, gradients, parse
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_gradients_are_the_kernels_own(name: str) -> None:
     on, network = adapter(name), digits()
@@ -33,6 +34,7 @@ def test_no_gradient_goes_through_a_kernel_without_one(name: str) -> None:
         gradients(on, network, batch())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_a_slightly_wrong_kernel_is_found_and_a_right_one_is_not_blamed(name: str) -> None:
     on, network = adapter(name), db.load("digits-cnn")

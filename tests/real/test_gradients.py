@@ -19,6 +19,7 @@ _SLOW = ("dnsmos_sig", "dnsmos_bak_ovr", "dnsmos_sig_bak_ovr", "pdnsmos_sig_bak_
 """Their convolutions of whole spectrograms take the reference minutes; `dnsmos_p808` is of the same kind."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("double", [False, pytest.param(True, marks=pytest.mark.full)], ids=["float32", "float64"])
 def test_every_framework_agrees(real: Real, path: Path, double: bool) -> None:
     if real.name in _SLOW:

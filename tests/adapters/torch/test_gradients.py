@@ -316,6 +316,7 @@ def test_in_other_precisions(dtype, error) -> None:
         assert torch.linalg.norm(gradient.double() - expected[name]) <= error * torch.linalg.norm(expected[name].double())
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs g++, which is not installed here")
 def test_compiled() -> None:
     with warnings.catch_warnings():

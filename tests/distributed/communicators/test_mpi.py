@@ -12,7 +12,7 @@ SUITE = "deep_bench.testing.communicators"
 RANKS_PROGRAM = "tests.distributed.communicators.mpi_ranks"
 
 
-@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize("ranks", [n if n < 4 else pytest.param(n, marks=pytest.mark.long) for n in RANKS])
 def test_conforms(ranks):
     done = launched(ranks, SUITE, "mpi", timeout_s=120)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -34,6 +34,7 @@ def test_it_is_one_process_with_the_whole_batch(name: str, ranks: int) -> None:
         check_equivalent(on_ranks(lambda comm: AllReduce(RULES[name], comm), ranks, parts=EVEN), alone(RULES[name]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ranks", PARTS)
 @pytest.mark.parametrize(("framework", "native"), [("tensorflow", None), ("torch", None), ("torch", "torch.adam")])
 def test_it_is_with_the_arrays_and_rules_of_frameworks(framework: str, native: str | None, ranks: int) -> None:

@@ -58,6 +58,7 @@ def test_every_scheme_has_a_reference() -> None:
     assert {name for name, _, _ in CASES + ASYNCHRONOUS} == set(db.distributed_optimizers)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "settings", "reference"), CASES, ids=lambda x: x if isinstance(x, str) else "")
 def test_schemes_equal_their_references(name: str, settings: dict[str, Any], reference: Any) -> None:
     make, first = db.distributed_optimizers[name], next(case for case in CASES if case[0] == name)

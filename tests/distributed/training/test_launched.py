@@ -32,6 +32,7 @@ def test_digits_to_its_target(tmp_path: Path) -> None:
     assert [rank.local["local_rank"] for rank in run.ranks.ranks] == [0, 1]
 
 
+@pytest.mark.long
 def test_a_signal_to_one_rank_ends_all_and_nothing_is_lost(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     found = launched(2, PROGRAMS / "signalled.py", str(tmp_path), environment=_PATH)
@@ -40,6 +41,7 @@ def test_a_signal_to_one_rank_ends_all_and_nothing_is_lost(tmp_path: Path) -> No
     assert "rank 1 7 True" in found.stdout
 
 
+@pytest.mark.long
 def test_ranks_that_are_told_different_things_end_with_one_message(tmp_path: Path) -> None:
     found = launched(2, PROGRAMS / "differing.py", str(tmp_path), environment=_PATH)
     assert found.returncode == 0, found.stdout + found.stderr

@@ -35,6 +35,7 @@ def put(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> InferenceRe
     return run("digits-cnn", "reference", settings=chosen, folder=folder, system=f"faulty:{name}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "message"), FAULTS.items(), ids=FAULTS)
 def test_a_fault_ends_the_run_with_its_reason(
     name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -58,6 +58,7 @@ WINDOWS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("shape", "attributes"), WINDOWS)
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("operator", ["MaxPool", "AveragePool", "AveragePool<count_include_pad = 1, ", "LpPool<p = 3, "])

@@ -82,6 +82,7 @@ ONLY = {
 ALL = [(o, name, v) for o in OPERATORS for name, v in (VARIANTS | ONLY[o]).items()]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("operator", "name", "variant"), ALL, ids=[f"{o}-{name}" for o, name, _ in ALL])
 def test_variants(operator, name, variant):
     text, inputs = layer(operator, **variant)

@@ -41,6 +41,7 @@ def test_cases(operator: str) -> None:
         assert outcome.word in ("right", "kink"), outcome
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("operator", REDUCTIONS)
 def test_axes(operator: str) -> None:
     for kind, (axes, keepdims) in itertools.product(
@@ -54,6 +55,7 @@ def test_axes(operator: str) -> None:
     assert check_second(constant(operator, "double[2,3,4]", [1], 0), x=X) == "right"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("operator", REDUCTIONS)
 @pytest.mark.parametrize("noop", [0, 1])
 def test_axes_known_only_in_the_run(operator: str, noop: int) -> None:

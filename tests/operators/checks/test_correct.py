@@ -10,6 +10,7 @@ from tests.operators.checks.correct import CASES, CORRECT
 ALWAYS = ("contract", "forward", "layout", "reruns", "fresh", "reuse", "unwritten", "unfinished", "patches")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CORRECT)
 def test_a_correct_kernel_passes(name) -> None:
     operator, case = CORRECT[name]

@@ -101,6 +101,7 @@ def _fails_in_the_loop(loader: Loader) -> None:
         raise ZeroDivisionError
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     ("how", "message"),

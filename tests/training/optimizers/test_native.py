@@ -42,6 +42,7 @@ def run(name: str, *, restored_at: int | None = None) -> dict[Any, np.ndarray]:
     return {path: device.to_numpy(leaf) for path, leaf in leaves({"parameters": w, "state": state}).items()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NATIVE)
 def test_a_state_is_restored_bitwise(name: str) -> None:
     plain, again = run(name), run(name, restored_at=2)
