@@ -590,7 +590,9 @@ def _shrinks(actual: np.ndarray, precise: np.ndarray, expected: Expected) -> boo
         return False
     p = significand_bits(expected.form)
     gained = -np.log2(SHRINKS_BY)
-    return after.bits >= min(before.bits + gained, p + 2.5) and after.largest <= max(before.largest * SHRINKS_BY, 1.0)
+    return after.bits >= min(before.bits + gained, p + ROUNDING_BITS) and after.largest <= max(
+        before.largest * SHRINKS_BY, 1.0
+    )
 
 
 def node_verdict(replayed: NodeReplay, opinions: Mapping[str, Opinion], settled: NodeFinding) -> NodeVerdict:

@@ -54,7 +54,7 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _VERBS:
             return None
-        module = import_module(f"deep_bench.cli.{cmd_name}")
+        module = import_module(f"deep_bench.cli.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
         return command
 

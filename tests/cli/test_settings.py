@@ -118,10 +118,10 @@ def test_a_verb_that_is_added_is_listed_runs_and_refuses(
             raise InvalidArgument(f"rounds={rounds}", "at most 9")
         click.echo(f"{rounds} after {after}")
 
-    module = ModuleType("deep_bench.cli.toy")
+    module = ModuleType("deep_bench.cli.toy_count")
     module.command = command  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setitem(cli._VERBS, "toy", "Count.")
+    monkeypatch.setitem(cli._VERBS, "toy-count", "Count.")
 
     def ended(*words: str) -> tuple[object, str]:
         with pytest.raises(SystemExit) as end:
@@ -129,10 +129,10 @@ def test_a_verb_that_is_added_is_listed_runs_and_refuses(
         captured = capsys.readouterr()
         return end.value.code, captured.out + captured.err
 
-    assert "toy Count." in " ".join(ended("--help")[1].split())
-    assert ended("toy", "--after", "1m", "--rounds=2") == (0, "2 after 60.0\n")
-    assert ended("toy", "--after", "soon")[0] == ended("toy", "--after", "1", "--after", "2")[0] == 2
-    status, text = ended("toy", "--rounds=10", "--debug")
+    assert "toy-count Count." in " ".join(ended("--help")[1].split())
+    assert ended("toy-count", "--after", "1m", "--rounds=2") == (0, "2 after 60.0\n")
+    assert ended("toy-count", "--after", "soon")[0] == ended("toy-count", "--after", "1", "--after", "2")[0] == 2
+    status, text = ended("toy-count", "--rounds=10", "--debug")
     assert status == 2
     assert "Traceback" in text
     assert "deep-bench: rounds=10\nExpected: at most 9" in text
