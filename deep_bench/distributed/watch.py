@@ -20,6 +20,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from math import inf
 from pathlib import Path
 from threading import Lock, Thread
 from time import monotonic
@@ -496,19 +497,23 @@ class Teller(Thread):
             self._talk()
 
     def _talk(self) -> None:
-        heard_at, due = monotonic(), 0.0
+        heard_at, due, slept_at = monotonic(), 0.0, -inf
         while not self._over:
             moment = monotonic()
             if moment - due > _LATE_S and due:
-                heard_at = moment  # this process has slept itself
+                heard_at = slept_at = moment  # this process has slept itself
             if moment >= due:
                 due = moment + self._party.beat_s
                 self._lines.say(place=asdict(self._where.place()))
             heard = self._lines.hear(due - moment if due > moment else 0.0)
             if self._over:
                 return
+            slept_at = monotonic() if monotonic() - due > _LATE_S else slept_at
             if heard is None:
-                self._succeed("lost", 0.0)
+                if monotonic() - slept_at < self._party.beat_s:  # rank 0 gave this process up, and has said so
+                    self._party.leave(FAULT)
+                else:
+                    self._succeed("lost", 0.0)
                 return
             heard_at = monotonic() if heard else heard_at
             for content in heard:

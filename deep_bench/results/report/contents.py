@@ -113,6 +113,7 @@ def usual_title(results: Sequence[Result]) -> str:
     """What was run on what.
 
     Example:
+        >>> from pathlib import Path
         >>> from datetime import datetime
         >>> found = [Result("network", Path("a"), datetime(2026, 1, 1), {"system": s, "network": "lenet"}, {}) for s in "ab"]
         >>> usual_title(found)
