@@ -72,13 +72,13 @@ _ZERO = 1e-7  # what ONNX Runtime takes for a score of zero
 def transformed(scores: Any, kind: str) -> Any:
     """The transform of scores ``[N, E]``, along the last axis where it takes several together.
 
-    ==============  =====================================================================
-    ``NONE``        the scores
-    ``SOFTMAX``     ``exp(s) / sum of exp(s)``
-    ``LOGISTIC``    ``1 / (1 + exp(-s))``
+    ================  =====================================================================
+    ``NONE``          the scores
+    ``SOFTMAX``       ``exp(s) / sum of exp(s)``
+    ``LOGISTIC``      ``1 / (1 + exp(-s))``
     ``SOFTMAX_ZERO``  the softmax of those that are not zero; zeros stay zero
-    ``PROBIT``      ``sqrt(2) * erfinv(2 s - 1)``: NaN outside of [0, 1]
-    ==============  =====================================================================
+    ``PROBIT``        ``sqrt(2) * erfinv(2 s - 1)``: NaN outside of [0, 1]
+    ================  =====================================================================
 
     Raises:
         Unsupported: The standard knows no such transform.
