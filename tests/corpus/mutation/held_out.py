@@ -36,6 +36,9 @@ _REFERENCE, _RULES = "deep_bench.reference.operators.", "deep_bench.network.grad
 _APART = ("_dtypes", "_arguments", "algorithms", "cast")
 """Modules that are not mutated: what every operator goes through, and messages."""
 
+_WINDOWS = ("Windows", "windows", "padded", "box")
+"""What is mutated although it is in one of these: where a window lies."""
+
 GRADIENTS_OF = (
     "MatMul",
     "MatMul batched",
@@ -199,7 +202,8 @@ def _places(prefix: str, ran: Collection[CodeType]) -> Iterator[tuple[FunctionTy
     """Where all functions of some modules that ran can be changed."""
     found = (f for code, f in functions_in(prefix).items() if code in ran)
     for function in sorted(found, key=lambda f: (f.__module__, f.__qualname__)):
-        if not any(f".{apart}" in function.__module__ for apart in _APART):
+        apart = any(f".{module}" in function.__module__ for module in _APART)
+        if not apart or function.__qualname__.partition(".")[0] in _WINDOWS:
             yield from ((function, number) for number in range(places(function)))
 
 
