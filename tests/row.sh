@@ -84,7 +84,7 @@ wrote report.html '</html>'
 ! grep -Eq '(src|href)="https?://[^"]+\.(js|css|png)"' report.html || failed "report.html loads something"
 
 step 0 deep-bench compare mine again
-said 'no difference|cannot tell|faster|slower'
+said 'equivalent|cannot tell|faster|slower'
 
 step 0 deep-bench bundle mine -o mine.zip --licence CC-BY-4.0 --title 'Two matrix products on two runtimes'
 said '^repeat it: deep-bench repeat mine.zip'
