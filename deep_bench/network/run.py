@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import html
 import io
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -112,10 +111,12 @@ def run(
     if left_out:
         record.notes.append(f"left out, since they are not installed: {', '.join(left_out)}")
     file, bars = RecordFile(record, folder), Bars(progress)
-    with tempfile.TemporaryDirectory(prefix="deep_bench_") as temporary:
-        contenders = _contenders(problem, variants, record, Path(temporary))
-        judged = JudgedNetwork(problem, settings, file, bars)
-        StudyRun(file, contenders, [judged], bars, launches=launches, in_process=in_process).run()
+
+    def contenders(folder: Path) -> list[Contender]:
+        return _contenders(problem, variants, record, folder)
+
+    judged = JudgedNetwork(problem, settings, file, bars)
+    StudyRun(file, contenders, [judged], bars, launches=launches, in_process=in_process).run()
     return file.result(Result)
 
 
@@ -201,14 +202,13 @@ def _contenders(problem: NetworkProblem, variants: Mapping[str, Variant], record
     """The systems to start; of those that can be told before not to run this network, it is noted."""
     name = "".join(c if c.isalnum() or c in "-_." else "_" for c in problem.source.name)[:60]
     arguments = handed_over(problem, folder, name)
-    contenders: dict[str, Contender] = {}
+    contenders: list[Contender] = []
     for label, variant in variants.items():
         try:
-            contenders[label] = contender_of(variant, problem, arguments)
+            contenders.append(contender_of(variant, problem, arguments))
         except Unsupported as error:
             record[label].error = ErrorRecord.of(error)
-    twin_of = next((system.twin_of for system in record.systems if system.twin_of is not None), None)
-    return [*contenders.values(), *(c.twin() for label, c in contenders.items() if label == twin_of)]
+    return contenders
 
 
 def _first_record(problem: NetworkProblem, variants: Mapping[str, Variant], settings: NetworkSettings) -> Record:

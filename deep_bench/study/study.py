@@ -173,7 +173,8 @@ class StudyRun:
 
     Args:
         file: The record, which has all systems.
-        contenders: The systems; those that the record has an error of are not started.
+        contenders: Makes the systems, with a folder for the files that they are given; the one that the record has a twin of
+            is started twice, and those that it has an error of are not started.
         problems: What they are given, one after the other.
         bars: Shows progress.
         launches: How many times to start them afresh.
@@ -186,7 +187,7 @@ class StudyRun:
     def __init__(
         self,
         file: RecordFile,
-        contenders: Sequence[Contender],
+        contenders: Callable[[Path], Sequence[Contender]],
         problems: Sequence[StudyProblem],
         bars: Bars,
         *,
@@ -203,16 +204,18 @@ class StudyRun:
     def run(self) -> None:
         """Do all of it. Ctrl-C ends it early; what is there by then is kept, marked as interrupted."""
         with recording(self.record, self.bars) as folder:
-            logs = self.file.logs(folder)
+            contenders, logs = list(self.contenders(folder)), self.file.logs(folder)
+            twins = {system.twin_of for system in self.record.systems}
+            contenders += [contender.twin() for contender in contenders if contender.label in twins]
             for launch in range(self.launches):
-                self._launch(logs, launch)
+                self._launch(contenders, logs, launch)
                 if self.record.interrupted:
                     break
         self.file.keep()
 
-    def _launch(self, logs: Path, launch: int) -> None:
+    def _launch(self, contenders: Sequence[Contender], logs: Path, launch: int) -> None:
         """Start all systems that could be started before, and give them all problems."""
-        contenders = [c for c in self.contenders if self.record[c.label].error is None]
+        contenders = [c for c in contenders if self.record[c.label].error is None]
         self.bars.phase("starting", len(contenders), "systems")
         with Fleet(contenders, logs, in_process=self.in_process, starting=self.bars.begin) as fleet:
             self._note_started(fleet)

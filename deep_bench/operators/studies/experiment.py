@@ -111,7 +111,7 @@ class JudgedCase:
         contestants: Label to contestant.
         settings: How to check and measure.
         metrics: What watches calls of the operator after it was timed.
-        called: Contestants whose empty call was timed in this launch, with the signature of the case: shared by all cases.
+        called: Launches and contestants whose empty call was timed, with the signature of the case: shared by all cases.
     """
 
     def __init__(
@@ -125,6 +125,7 @@ class JudgedCase:
     ) -> None:
         self.name, self.case, self.number, self.settings, self.metrics = case.name, case, number, settings, metrics
         self._contestants, self._called = contestants, called
+        self._launch = 0
         self._facts: SuiteFacts | None = None
         self._judge: Judge | None = None
 
@@ -136,8 +137,7 @@ class JudgedCase:
             self._facts.cases.append(bare_facts(self.case))
             for system in record.systems:
                 system.trials.append(TrialRecord(case=self.case.label))
-        if self.number == 0:
-            self._called.clear()
+        self._launch = launch
         trials = {s.label: s.trials[self.number] for s in record.systems if len(s.trials) > self.number}
         return {label: trial for label, trial in trials.items() if trial.error is None}
 
@@ -147,9 +147,9 @@ class JudgedCase:
         if self._facts is not None:
             self._facts.cases[self.number] = case_facts(case)
             self._facts = None
-        content = dumped(case, case.name)
+        content, kind = dumped(case, case.name), signature(case)
         for label in list(heat.runners):
-            call = (label, signature(case))
+            call = (self._launch, label, kind)
             quantities = tuple(name for name in self.settings.wanted if name != DISPATCH or call not in self._called)
             if heat.fleet.contenders[label].place is None:
                 heat.load(label, content, seed, quantities)
@@ -367,10 +367,7 @@ def study(
     for metric in metrics:
         if isinstance(metric, str):
             make_metric(metric)  # raises where there is none
-    contenders = [c.contender(limit) for c in chosen]
     record = _first_record(chosen, suite, settings, base)
-    twin_of = next((system.twin_of for system in record.systems if system.twin_of is not None), None)
-    contenders += [c.twin() for c in contenders if c.label == twin_of]
     roofs = roofline if roofline is not None else latest_roofline()
     record.roofline = None if roofs is None else roofs.model_dump(mode="json")
     file = RecordFile(record, output_folder(output) if output is not None else None)
@@ -379,7 +376,7 @@ def study(
     problems = [JudgedCase(c, n, by_label, settings, metrics, called) for n, c in enumerate(suite)]
     StudyRun(
         file,
-        contenders,
+        lambda _: [c.contender(limit) for c in chosen],
         problems,
         Bars(progress),
         launches=launches,
