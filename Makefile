@@ -15,6 +15,9 @@ PLUGINS := -p xdist.plugin -p _hypothesis_pytestplugin
 # Tests start many processes: with bytecode kept, each of them is spared compiling deep_bench.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 $(ONE_THREAD) $(BIN)/python -m pytest $(PLUGINS)
 
+# What make test runs; make test-long and make test-full run what it leaves out.
+NORMAL := not long and not full and not gpu
+
 FRAMEWORKS := --on reference --on onnxruntime --on torch --on tensorflow
 
 .PHONY: help demo test test-system test-long test-full test-gpu mpich row check bench coverage gradients corpus docs clean
@@ -52,7 +55,7 @@ demo: $(INSTALLED)
 	$(BIN)/deep-bench run digits-cnn
 
 test: $(INSTALLED)
-	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not long and not full and not gpu" $(OPTIONS)
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m "$(NORMAL)" $(OPTIONS)
 
 test-long: $(INSTALLED)
 	$(PYTEST) -n $(WORKERS) --dist worksteal -m "long and not full and not gpu" $(OPTIONS)
@@ -64,7 +67,7 @@ test-full: $(INSTALLED)
 ON_SYSTEM := tests/distributed/slurm tests/experiments/test_slurm.py tests/distributed/scaling/test_prediction.py tests/results/test_report.py
 
 test-system: $(INSTALLED)
-	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not long and not full and not gpu" $(ON_SYSTEM) $(OPTIONS)
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m "$(NORMAL)" $(ON_SYSTEM) $(OPTIONS)
 
 # A second MPI beside Open MPI, in an environment of its own: each brings its own mpirun.
 mpich: $(INSTALLED)

@@ -497,26 +497,27 @@ class Teller(Thread):
             self._talk()
 
     def _talk(self) -> None:
-        heard_at, due, slept_at = monotonic(), 0.0, -inf
+        moment = heard_at = monotonic()
+        due, slept_at = moment, -inf
         while not self._over:
-            moment = monotonic()
-            if moment - due > _LATE_S and due:
-                heard_at = slept_at = moment  # this process has slept itself
             if moment >= due:
                 due = moment + self._party.beat_s
                 self._lines.say(place=asdict(self._where.place()))
-            heard = self._lines.hear(due - moment if due > moment else 0.0)
+            contents = self._lines.hear(due - moment)
+            moment = monotonic()
             if self._over:
                 return
-            slept_at = monotonic() if monotonic() - due > _LATE_S else slept_at
-            if heard is None:
-                if monotonic() - slept_at < self._party.beat_s:  # rank 0 gave this process up, and has said so
+            if moment - due > _LATE_S:
+                heard_at = slept_at = moment  # this process has slept itself: silence is not rank 0's
+            if contents is None:
+                if moment - slept_at < self._party.beat_s:  # rank 0 gave this process up, and has said so
                     self._party.leave(FAULT)
                 else:
                     self._succeed("lost", 0.0)
                 return
-            heard_at = monotonic() if heard else heard_at
-            for content in heard:
+            if contents:
+                heard_at = moment
+            for content in contents:
                 if "place" in content:
                     self._first = RankPlace(**content["place"])
                 kill(content.get("kill", ()))
@@ -527,8 +528,8 @@ class Teller(Thread):
                     self._party.leave(content["end"])
             if self._over:
                 return
-            if self._party.rank and monotonic() - heard_at > self._party.patience_s:
-                self._succeed("silent", monotonic() - heard_at)
+            if self._party.rank and moment - heard_at > self._party.patience_s:
+                self._succeed("silent", moment - heard_at)
                 return
 
     # Without rank 0

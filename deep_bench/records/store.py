@@ -216,7 +216,7 @@ def read_columns(path: Path, columns: Mapping[str, tuple[type, int | None]], con
                     raise InvalidRecord(f"{path}: {name} has {stored.size} entries", "fewer than fit into 4 GiB")
                 values = stored[()]
                 arrays[name] = values.astype(dtype)
-                if not np.array_equal(values, arrays[name]):
+                if not np.can_cast(values.dtype, dtype) and not np.array_equal(values, arrays[name]):
                     raise InvalidRecord(f"{path}: {name} holds numbers that are too large", dtype.__name__)
     except (OSError, KeyError, AttributeError) as error:  # a group has none of a column's attributes
         raise InvalidRecord(f"{path} does not hold {contents}: {error}") from error
