@@ -178,6 +178,8 @@ def Dropout(site: Site) -> Callable[..., Any]:
                 raise NotNative("which elements a seed drops is the reference's choice")
             if not computes(tf.multiply, tf_dtype(dtype_of(site)), 2):
                 raise NotNative(f"TensorFlow does not multiply numbers of {dtype_of(site)}")
+            if site.has(1) and not computes(lambda t: tf.cast(t, tf.float32), tf_dtype(dtype_of(site, 1)), 1):
+                raise NotNative(f"TensorFlow does not read a ratio of {dtype_of(site, 1)}")
             return _dropped if site.wants(1) else lambda *inputs: _dropped(*inputs)[0]
     if not site.wants(1):
         return elementwise(lambda x, *_: x)
