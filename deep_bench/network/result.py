@@ -19,7 +19,7 @@ from rich.text import Text
 
 from deep_bench.errors import UnknownName
 from deep_bench.fault import Exposure, remarks
-from deep_bench.measure.compare import Comparison, Ratio, compare, ratio
+from deep_bench.measure.compare import Estimate, ratio
 from deep_bench.measure.rules import check
 from deep_bench.measure.statistics import Interval, Summary, interval_over, median_over, select, summarize, without_interval
 from deep_bench.measure.timing import Block
@@ -176,7 +176,7 @@ class Result(Mapping[str, SystemResult]):
         timed = [s for s in self.values() if s.median is not None]
         return min(timed, key=lambda s: s.median or 0.0) if timed else None
 
-    def ratio(self, label: str, base: str | None = None) -> Ratio | None:
+    def ratio(self, label: str, base: str | None = None) -> Estimate | None:
         """The time of one system over that of another (by default the fastest), with its interval."""
         against = self[base] if base is not None else self.fastest
         if against is None or not self[label].launches() or not against.launches():
@@ -184,12 +184,12 @@ class Result(Mapping[str, SystemResult]):
         return ratio(self[label].launches(), against.launches())
 
     @cached_property
-    def twins(self) -> Comparison | None:
+    def twins(self) -> Estimate | None:
         """One system against itself, measured twice in this run: the differences that mean nothing."""
         for system in self._systems.values():
             twin_of = system.record.twin_of
             if twin_of is not None and system.launches() and self[twin_of].launches():
-                return compare(system.launches(), self[twin_of].launches())
+                return ratio(system.launches(), self[twin_of].launches())
         return None
 
     def table(self, width: int | None = None) -> str:
@@ -293,9 +293,7 @@ def as_json(result: Result) -> dict[str, Any]:
         "interrupted": result.record.interrupted,
         "ok": result.ok,
         "systems": {system.label: _system_json(result, system) for system in result.values()},
-        "twins": None
-        if twins is None
-        else {"ratio": twins.ratio.value, "interval": twins.ratio.interval, "word": twins.word},
+        "twins": None if twins is None else {"ratio": twins.value, "interval": twins.interval, "word": twins.word},
         "notes": list(lines_below(result)),
     }
 
@@ -423,10 +421,10 @@ def _twins(result: Result) -> list[str]:
     if twins is None:
         return []
     label = next(s.twin_of for s in result.record.systems if s.twin_of is not None)
-    line = f"A/A: {label} against itself: ratio {significant(twins.ratio.value)}"
-    if twins.ratio.interval is None:
-        return [f"{line} without an interval: {twins.ratio.why}"]
-    low, high = twins.ratio.interval
+    line = f"A/A: {label} against itself: ratio {significant(twins.value)}"
+    if twins.interval is None:
+        return [f"{line} without an interval: {twins.why}"]
+    low, high = twins.interval
     spread = max(abs(low - 1), abs(high - 1))
     line += f" ({significant(low)} to {significant(high)}); differences below {share(spread)} mean nothing"
     if not low <= 1 <= high:

@@ -9,28 +9,18 @@ import re
 import shlex
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import add
-
-import numpy as np
 
 from deep_bench.errors import Incomparable, InvalidArgument, UnknownName
-from deep_bench.measure.statistics import grounds
-from deep_bench.results.change import (
+from deep_bench.measure.compare import (
     CORRECTIONS,
-    Change,
-    Comparison,
     Estimate,
-    MedianDraws,
-    change_of,
+    TotalPart,
     corrected,
     estimate,
-    median_draws,
-    not_comparable,
-    over_blocks,
-    over_launches,
-    word_for,
+    is_speed,
+    ratio_of_totals,
 )
+from deep_bench.results.change import Change, Comparison, change_of, not_comparable
 from deep_bench.results.comparisons import Comparisons, same_record
 from deep_bench.results.pairing import (
     ONCE_A_START,
@@ -39,13 +29,12 @@ from deep_bench.results.pairing import (
     Pair,
     Pairing,
     first_few,
-    is_speed,
     labels_with_factor,
     names_of,
     pair,
     told_apart,
 )
-from deep_bench.results.result import Figure, Result
+from deep_bench.results.result import Result
 
 __all__ = [
     "Change",
@@ -184,9 +173,7 @@ def _compare_metric(
     p = corrected([float(d.estimate.p or 0.0) for d in tested], correction)
     equivalent = corrected([float(d.estimate.p_equivalent or 0.0) for d in tested], correction)
     by_id = {
-        id(d): replace(
-            d, p=p_value, p_equivalent=equivalence_p, word=word_for(d.estimate, p_value, equivalence_p, d.unit, d.direction)
-        )
+        id(d): replace(d, p=p_value, p_equivalent=equivalence_p, word=d.estimate.word_for(p_value, equivalence_p))
         for d, p_value, equivalence_p in zip(tested, p, equivalent, strict=True)
     }
     return Comparisons(
@@ -220,20 +207,11 @@ def _draft(result_pair: Pair, name: str, metric: str, margin: float, seed: int) 
     before, after = result_pair.before.figures[metric], result_pair.after.figures[metric]
     reason = not_comparable(result_pair)
     change = estimate(before, after, margin, apart=result_pair.apart, seed=seed)
-    word = "not comparable" if reason else word_for(change, change.p, change.p_equivalent, before.unit, before.direction)
+    word = "not comparable" if reason else change.word
     return Comparison(
-        name,
-        result_pair.labels,
-        metric,
-        before.unit,
-        before.direction,
-        change,
-        word,
-        word,
-        change.p,
-        change.p_equivalent,
+        name, result_pair.labels, metric, change.unit, change.direction, change, word, word, change.p, change.p_equivalent,
         reason or change.why,
-    )
+    )  # fmt: skip
 
 
 _WHOLE = ("kind", "suite", "framework", "system", "dtype", "device", "recipe", "commit")
@@ -302,43 +280,19 @@ def _is_a_whole(pairs: Sequence[Pair]) -> bool:
 
 
 def _total(pairs: Sequence[Pair], metric: str, margin: float, seed: int) -> Comparison | None:
-    figures = [(pair.before.figures[metric], pair.after.figures[metric]) for pair in pairs]
-    estimate = _total_estimate(figures, margin, [pair.apart for pair in pairs], seed)
-    if estimate is None:
+    before = [TotalPart(1, pair.before.figures[metric]) for pair in pairs]
+    after = [TotalPart(1, pair.after.figures[metric]) for pair in pairs]
+    estimate = ratio_of_totals(after, before, margin, apart=[pair.apart for pair in pairs], seed=seed)
+    if estimate.p is None and estimate.basis == "blocks":
         return None
     first = pairs[0]
     shared = dict(set.intersection(*({*pair.labels.items()} for pair in pairs)))
     name = f"total of {len(pairs)} {'cases' if first.before.kind == 'operators' else 'networks'}"
-    figure = figures[0][0]
-    word = word_for(estimate, estimate.p, estimate.p_equivalent, figure.unit, figure.direction)
+    word = estimate.word
     return Comparison(
-        name, shared, metric, figure.unit, figure.direction, estimate, word, word, estimate.p, estimate.p_equivalent,
+        name, shared, metric, estimate.unit, estimate.direction, estimate, word, word, estimate.p, estimate.p_equivalent,
         cases=len(pairs),
     )  # fmt: skip
-
-
-def _total_estimate(
-    figures: Sequence[tuple[Figure, Figure]], margin: float, apart: Sequence[bool], seed: int
-) -> Estimate | None:
-    """The ratio of the sums: launch by launch where all have several, else of resampled sums."""
-    launches = [min(len(side[which].medians) for side in figures) for which in (0, 1)]
-    if min(launches) > 1:
-        sums = [_sum_draws([side[which] for side in figures], launches[which]) for which in (0, 1)]
-        return over_launches(sums[0], sums[1], "ratio", margin)
-    if any(grounds(*(figure.launches for figure in both))[1] for both in figures):
-        return None
-    random = np.random.default_rng(seed)
-    sides: list[list[MedianDraws]] = [[], []]
-    for both, far in zip(figures, apart, strict=True):
-        for which in (1, 0):
-            sides[which].append(median_draws(both[which], random, apart=far))
-    return over_blocks(reduce(add, sides[0]), reduce(add, sides[1]), "ratio", margin, apart=any(apart), unit="s")
-
-
-def _sum_draws(figures: Sequence[Figure], launches: int) -> Figure:
-    values = np.sum([figure.medians[:launches] for figure in figures], axis=0)
-    first = figures[0]
-    return Figure(first.name, first.unit, first.direction, tuple((np.array([value]),) for value in values))
 
 
 _CONDITION = re.compile(r"(slower|worse)(?::(\d+\.?\d*|\.\d+)\s*%)?|wrong|cannot-tell|unpaired")

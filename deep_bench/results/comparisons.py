@@ -23,11 +23,12 @@ from rich.table import Table
 from rich.text import Text
 
 from deep_bench.errors import InvalidArgument, printable, short_digests, shortened
+from deep_bench.measure.compare import CORRECTIONS, LEVEL, Estimate
 from deep_bench.measure.units import amount_range, significant, time_unit
 from deep_bench.records.pictures import COLOURS, SMALL, footnotes, new_figure, tidy, write
 from deep_bench.records.store import written
 from deep_bench.records.table import columns, print_note, print_table
-from deep_bench.results.change import CORRECTIONS, LEVEL, Change, Comparison, Estimate
+from deep_bench.results.change import Change, Comparison
 from deep_bench.results.pairing import RECORD, Pair, Pairing, facts_of, first_few
 from deep_bench.results.result import Result
 
@@ -120,7 +121,7 @@ class Comparisons(Sequence[Comparison]):
             "copies": _result_names(path for p in self.pairings for entry in p.pairs for path in entry.copies),
             "shared": _result_names(path for p in self.pairings for entry in p.pairs for path in entry.shared),
             "changes": [{**asdict(change), "worse": change.worse} for change in self.changes],
-            "comparisons": [_plain_value(asdict(entry)) for entry in self.comparisons],
+            "comparisons": [_as_json(entry) for entry in self.comparisons],
             "unpaired": {
                 name: [{"name": r.name, "file": str(r.file), "labels": dict(r.labels)} for r in side]
                 for name, side in zip(names, self.left, strict=True)
@@ -142,6 +143,13 @@ class Comparisons(Sequence[Comparison]):
 
 def _result_names(files: Iterable[Path]) -> list[str]:
     return list(dict.fromkeys(map(str, files)))
+
+
+def _as_json(comparison: Comparison) -> dict[str, Any]:
+    fields = asdict(comparison)
+    for name in ("unit", "direction"):  # which stand beside the estimate
+        del fields["estimate"][name]
+    return _plain_value(fields)
 
 
 def _plain_value(x: Any) -> Any:
@@ -374,7 +382,7 @@ def medians_text(one: Comparison) -> str:
     """The two medians, in one unit.
 
     Example:
-        >>> from deep_bench.results.change import Estimate
+        >>> from deep_bench.measure.compare import Estimate
         >>> one = Estimate("ratio", 0.0012, 0.0013, 1.08, (1.05, 1.11), 0.01, 0.5, "blocks", (12, 12))
         >>> medians_text(Comparison("", {}, "forward", "s", "lower", one, "slower", "slower"))
         '1.200 → 1.300 ms'

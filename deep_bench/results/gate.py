@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from deep_bench.errors import Incomparable, InvalidArgument
+from deep_bench.measure.compare import BETWEEN_STARTS
 from deep_bench.measure.environment import Environment, capture, provenance
 from deep_bench.measure.session import Series, time_call
 from deep_bench.records import store
@@ -25,7 +26,6 @@ from deep_bench.results import Result, Results, gather
 from deep_bench.results.change import severity
 from deep_bench.results.comparing import Condition, compare, failures, unjudged
 from deep_bench.results.comparisons import Comparisons, change_text, medians_text
-from deep_bench.results.pairing import BETWEEN_STARTS
 
 _COMMIT = "commit"
 

@@ -9,15 +9,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from deep_bench.measure.compare import Figure
 from deep_bench.measure.environment import Environment
-from deep_bench.measure.metrics import MetricRecord
-from deep_bench.measure.statistics import Interval, Times, launch_interval, median_interval, select, without_interval
+from deep_bench.measure.metrics import Direction, MetricRecord
+from deep_bench.measure.statistics import select
 from deep_bench.measure.timing import Block
 from deep_bench.records.model import ErrorRecord, VerdictRecord
 
@@ -194,71 +194,7 @@ def _value_text(node: ast.expr) -> str:
     return str(node.value) if isinstance(node, ast.Constant) else ast.unparse(node)
 
 
-Direction: TypeAlias = Literal["lower", "higher"]
 Kind: TypeAlias = Literal["network", "operators", "communication", "training", "scaling", "mlperf"]
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One metric of a result: its raw samples, and what follows from them.
-
-    Args:
-        name: Such as ``"forward"``, ``"time to target"``, ``"accuracy"``.
-        unit: Such as ``"s"``, ``"samples/s"``; empty for a pure number.
-        direction: Which is better.
-        launches: The samples: for each fresh start of the process, or each training run, groups of samples taken in one go.
-        remark: What a reader should know, such as "predicted, not measured".
-        censored: For each launch, whether its samples say only how long a run went on without reaching what the figure is
-            the time to; empty where every run reached it.
-        aside: Times as they were taken that are not in ``launches``: of samples that were preempted, which count not at all
-            or with their CPU time, as the remark says.
-
-    Example:
-        >>> figure = Figure("forward", "s", "lower", ((np.array([2.0, 4.0, 3.0]),),))
-        >>> figure.median, figure.count, figure.interval
-        (3.0, 3, None)
-    """
-
-    name: str
-    unit: str
-    direction: Direction
-    launches: tuple[tuple[Times, ...], ...]
-    remark: str = ""
-    censored: tuple[bool, ...] = ()
-    aside: tuple[Times, ...] = ()
-
-    @cached_property
-    def medians(self) -> tuple[float, ...]:
-        """The median of each launch that has samples; infinite for one that is censored."""
-        late = self.censored or (False,) * len(self.launches)
-        return tuple(
-            float("inf") if never else float(np.median(np.concatenate(groups)))
-            for groups, never in zip(self.launches, late, strict=True)
-            if groups
-        )
-
-    @cached_property
-    def median(self) -> float:
-        """Over the medians of launches; of a single launch, over its samples. NaN without any."""
-        return float(np.median(self.medians)) if self.medians else float("nan")
-
-    @cached_property
-    def interval(self) -> Interval | None:
-        """The 95 % interval of the median: over launches, or within a single one; ``None`` where samples are too few."""
-        launches = [groups for groups in self.launches if groups]
-        if len(launches) > 1:
-            return launch_interval(self.medians)
-        return median_interval(launches[0]) if launches and not any(self.censored) else None
-
-    @property
-    def without_interval(self) -> str:
-        """Why there is no interval, and what to do; empty where there is one."""
-        return without_interval(self.launches) if self.interval is None else ""
-
-    @property
-    def count(self) -> int:
-        """The number of samples."""
-        return sum(len(group) for groups in self.launches for group in groups)
 
 
 @dataclass(frozen=True)

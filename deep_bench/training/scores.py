@@ -6,12 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import exp, fsum, inf, isfinite, sqrt
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deep_bench.errors import InvalidArgument, InvalidInput
+from deep_bench.measure.metrics import Direction
 
 __all__ = [
     "NDCG",
@@ -33,8 +34,6 @@ __all__ = [
     "cross_entropies",
     "squared_errors",
 ]
-
-Direction = Literal["lower", "higher"]
 
 
 class Reads(NamedTuple):

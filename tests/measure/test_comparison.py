@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from deep_bench.measure.compare import Ratio, compare, judge, ratio, resampled_medians
+from deep_bench.measure.compare import Estimate, ratio, resampled_medians
 from deep_bench.measure.timing import Block
 
 Make = Callable[..., list[Block]]
@@ -28,8 +28,8 @@ def test_a_ratio_names_its_absolute_times(blocks: Make) -> None:
     random = np.random.default_rng(0)
     ours, theirs = blocks(random, level=2e6), blocks(random)
     found = ratio([ours], [theirs])
-    assert found.median == pytest.approx(2e6, rel=0.05)
-    assert found.value == found.median / found.base
+    assert found.after == pytest.approx(2e6, rel=0.05)
+    assert found.value == found.after / found.before
     assert found.basis == "blocks"
     assert found == ratio([ours], [theirs])
 
@@ -38,7 +38,7 @@ def test_few_blocks_have_no_interval(blocks: Make) -> None:
     random = np.random.default_rng(0)
     found = ratio([blocks(random, 5)], [blocks(random, 10)])
     assert found.interval is None
-    assert judge(found, 0.5) == "cannot tell"
+    assert found.word == "cannot tell"
 
 
 def test_several_launches_are_what_is_resampled(blocks: Make) -> None:
@@ -59,24 +59,40 @@ def test_resampled_medians_are_those_of_a_plain_bootstrap(blocks: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wide", "narrow", "word"),
+    ("interval", "p", "p_equivalent", "word"),
     [
-        ((0.7, 0.9), (0.72, 0.88), "faster"),
-        ((1.1, 1.3), (1.12, 1.28), "slower"),
-        ((0.97, 1.03), (0.985, 1.015), "equivalent"),
-        ((1.001, 1.015), (1.002, 1.014), "equivalent"),
-        ((0.9, 1.1), (0.92, 1.08), "cannot tell"),
+        ((0.7, 0.9), 0.001, 0.9, "faster"),
+        ((1.1, 1.3), 0.001, 0.9, "slower"),
+        ((0.97, 1.03), 0.9, 0.01, "equivalent"),
+        ((1.001, 1.015), 0.01, 0.001, "equivalent"),
+        ((0.9, 1.1), 0.9, 0.4, "cannot tell"),
+        (None, None, None, "cannot tell"),
     ],
 )
-def test_the_verdict_follows_from_the_intervals(wide: tuple[float, float], narrow: tuple[float, float], word: str) -> None:
-    assert judge(Ratio(1.0, wide, narrow, 1.0, 1.0, "blocks"), 0.02) == word
+def test_the_word_follows_from_the_tests(
+    interval: tuple[float, float] | None, p: float | None, p_equivalent: float | None, word: str
+) -> None:
+    assert Estimate("ratio", 1.0, 1.0, 1.0, interval, p, p_equivalent, "blocks", (9, 9)).word == word
+
+
+@pytest.mark.parametrize("level", [0.97, 0.985, 1.0, 1.015, 1.03])
+@pytest.mark.parametrize("between", [0.0, 0.01])
+def test_p_values_and_intervals_say_the_same(level: float, between: float, blocks: Make) -> None:
+    random = np.random.default_rng(8)
+    for seed in range(10):
+        ours, theirs = blocks(random, 8, level=level * 1e6, between=between), blocks(random, 8, between=between)
+        found = ratio([ours], [theirs], seed=seed)
+        low, high = found.interval
+        assert (found.p <= 0.05) == (not low <= 1 <= high)
+        if found.p_equivalent <= 0.05:
+            assert 1 / 1.021 < found.value < 1.021
 
 
 def test_equivalence_is_claimed_for_equals_and_rarely_at_the_margin(blocks: Make) -> None:
     random = np.random.default_rng(5)
 
     def words(level: float) -> Counter[str]:
-        return Counter(compare([blocks(random, level=level)], [blocks(random)], margin=0.05, seed=i).word for i in range(25))
+        return Counter(ratio([blocks(random, level=level)], [blocks(random)], margin=0.05, seed=i).word for i in range(25))
 
     assert words(1e6)["equivalent"] > 20
     assert words(1.05e6)["equivalent"] <= 4

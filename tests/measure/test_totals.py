@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from deep_bench.errors import InvalidArgument
-from deep_bench.measure.compare import TotalPart, ratio_of_totals, total
+from deep_bench.measure.compare import Figure, TotalPart, ratio_of_totals, times, total
 from deep_bench.measure.timing import Block
 
 
@@ -15,13 +15,13 @@ def part(random: np.random.Generator, center: float, count: int = 1, blocks: int
         level = center * (1 + between * random.standard_normal())
         ns = np.maximum(random.normal(level, 0.02 * center, 200), 1).astype(np.int64)
         made.append(Block(number, 1, ns, np.zeros(200, bool)))
-    return TotalPart(count, [made])
+    return TotalPart(count, times([made]))
 
 
 def test_a_total_is_the_sum_of_the_medians_each_as_often_as_it_occurs() -> None:
     random = np.random.default_rng(0)
     parts = [part(random, 1e6), part(random, 1e4, count=30)]
-    medians = [np.median(np.concatenate([b.ns for b in p.launches[0]])) for p in parts]
+    medians = [np.median(np.concatenate(p.figure.launches[0])) for p in parts]
     found = total(parts)
     assert found.value == pytest.approx(medians[0] + 30 * medians[1])
     assert found.interval[0] < found.value < found.interval[1]
@@ -43,9 +43,8 @@ def test_a_ratio_names_its_base() -> None:
     assert found.value == pytest.approx(2.0, rel=0.01)
     assert found.interval[0] < found.value < found.interval[1]
     assert found.interval[1] - found.interval[0] < 0.05
-    assert found.interval[0] < found.narrow[0] < found.narrow[1] < found.interval[1]
-    assert found.median == pytest.approx(4e6, rel=0.01)
-    assert found.base == pytest.approx(2e6, rel=0.01)
+    assert found.after == pytest.approx(4e6, rel=0.01)
+    assert found.before == pytest.approx(2e6, rel=0.01)
 
 
 def test_too_few_blocks_have_no_interval() -> None:
@@ -61,13 +60,13 @@ def test_nothing_has_no_total() -> None:
 
 def launched(random: np.random.Generator, center: float, count: int, launches: int) -> TotalPart:
     levels = center * (1 + 0.05 * random.standard_normal(launches))
-    return TotalPart(count, [part(random, level).launches[0] for level in levels])
+    return TotalPart(count, Figure("time", "ns", "lower", tuple(part(random, level).figure.launches[0] for level in levels)))
 
 
 def test_of_several_launches_the_interval_is_over_their_totals() -> None:
     random = np.random.default_rng(4)
     parts = [launched(random, 1e6, 1, 7), launched(random, 1e4, 30, 7)]
-    totals = [sum(p.count * np.median(np.concatenate([b.ns for b in p.launches[i]])) for p in parts) for i in range(7)]
+    totals = [sum(p.count * np.median(np.concatenate(p.figure.launches[i])) for p in parts) for i in range(7)]
     found = total(parts)
     assert found.basis == "launches"
     assert found.value == pytest.approx(np.median(totals))

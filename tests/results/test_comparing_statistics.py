@@ -11,10 +11,10 @@ import pytest
 from scipy import stats
 
 from deep_bench.measure import compare as by_turns
+from deep_bench.measure.compare import Estimate, corrected, estimate, wander
 from deep_bench.measure.statistics import least_p, shift
 from deep_bench.measure.timing import Block
 from deep_bench.results import Figure
-from deep_bench.results.change import Estimate, corrected, estimate, wander
 from tests.results.made import blocks, figure, runs
 
 
@@ -203,7 +203,7 @@ def test_what_differs_from_start_to_start_is_no_change(random: np.random.Generat
     assert called(random, 60) <= 0.05
     assert called(random, 40, alike=False) <= at_most(40)
     assert called(random, 20, slower=1.3, size=1) >= 0.95
-    monkeypatch.setattr("deep_bench.results.change.BETWEEN_STARTS", 0.0)
+    monkeypatch.setattr("deep_bench.measure.compare.BETWEEN_STARTS", 0.0)
     assert called(random, 20) > 0.3
 
 

@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 
 from deep_bench.distributed.collectives.result import CommunicationResult as Communication
+from deep_bench.measure.compare import Estimate
 from deep_bench.measure.units import in_bytes
 from deep_bench.records import store
 from deep_bench.results import Results
-from deep_bench.results.change import Comparison, Estimate
+from deep_bench.results.change import Comparison
 from deep_bench.results.comparisons import medians_text
 from tests.results.made import result, runs
 

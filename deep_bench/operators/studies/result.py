@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from deep_bench.errors import FrameworkMissing, InvalidRecord, UnknownName
-from deep_bench.measure.compare import Comparison, Ratio, TotalPart, TotalTime, compare, ratio_of_totals, total
+from deep_bench.measure.compare import Estimate, TotalPart, TotalTime, ratio, ratio_of_totals, times, total
 from deep_bench.measure.roofline import Roofline
 from deep_bench.operators.studies.contestants import OWN
 from deep_bench.operators.studies.settings import FORWARD
@@ -50,7 +50,7 @@ class Study:
             raise InvalidRecord("the record has no contestants", "at least one")
         self.record, self.path = record, path
         self._roofline = Roofline.model_validate(record.roofline) if record.roofline is not None else None
-        self._compared: dict[tuple[str, str, str, str], Comparison | None] = {}
+        self._compared: dict[tuple[str, str, str, str], Estimate | None] = {}
         self._cases = {facts.label: CaseResult(facts) for facts in record.suite.cases}
         self._trials = {
             (system.label, trial.case): Trial(system, self._cases[trial.case], trial, self._roofline)
@@ -144,7 +144,7 @@ class Study:
         """The trials in which a contestant failed."""
         return [trial for trial in self.trials if trial.record.error is not None]
 
-    def compare(self, label: str, case: str, base: str | None = None, quantity: str = FORWARD) -> Comparison | None:
+    def compare(self, label: str, case: str, base: str | None = None, quantity: str = FORWARD) -> Estimate | None:
         """The time of a contestant on a case over that of another, in words too; ``None`` where one was not timed.
 
         Args:
@@ -156,10 +156,10 @@ class Study:
         key = (label, case, base or self.base, quantity)
         if key not in self._compared:
             ours, theirs = (self[contestant, case].launches(quantity) for contestant in (label, base or self.base))
-            self._compared[key] = compare(ours, theirs) if ours and theirs else None
+            self._compared[key] = ratio(ours, theirs) if ours and theirs else None
         return self._compared[key]
 
-    def compare_twins(self, case: str) -> Comparison | None:
+    def compare_twins(self, case: str) -> Estimate | None:
         """One contestant against itself on a case, measured twice in this study: the differences that mean nothing."""
         return None if self.twin is None else self.compare(self.twin.label, case, self.twin.twin_of)
 
@@ -178,7 +178,7 @@ class Study:
         self._require(label)
         return total(self._parts(label)) if self._counts(label) else None
 
-    def speed(self, label: str, base: str | None = None) -> Ratio | None:
+    def speed(self, label: str, base: str | None = None) -> Estimate | None:
         """A contestant's total time over that of another, by default the study's base; below 1 is faster.
 
         Raises:
@@ -191,7 +191,7 @@ class Study:
         return ratio_of_totals(self._parts(label), self._parts(reference))
 
     @cached_property
-    def twins(self) -> Ratio | None:
+    def twins(self) -> Estimate | None:
         """The total time of one contestant over its own, measured twice in this study."""
         return None if self.twin is None else self.speed(self.twin.label, self.twin.twin_of)
 
@@ -295,4 +295,6 @@ class Study:
         return bool(self.common) and all(self._timed(label, case) for case in self.common)
 
     def _parts(self, label: str) -> list[TotalPart]:
-        return [TotalPart(self._cases[case].facts.count, self._trials[label, case].launches()) for case in self.common]
+        return [
+            TotalPart(self._cases[case].facts.count, times(self._trials[label, case].launches())) for case in self.common
+        ]

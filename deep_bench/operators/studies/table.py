@@ -215,7 +215,7 @@ def lines_below(study: Study) -> list[str]:
 def _without_interval(study: Study) -> list[str]:
     """Why ratios have no interval, and what to do."""
     compared = [study.compare(trial.label, trial.case.label) for trial in study.trials if trial.label != study.base]
-    reasons = Counter(comparison.ratio.why for comparison in compared if comparison is not None and comparison.ratio.why)
+    reasons = Counter(comparison.why for comparison in compared if comparison is not None and comparison.why)
     return [f"no interval of {_of(number, len(compared))} ratios: {reason}" for reason, number in reasons.items()]
 
 
@@ -370,7 +370,7 @@ def _ratio(study: Study, trial: Trial) -> str:
     if comparison is None:
         return "–"
     word = comparison.word if twin_of is None else twin_word(comparison)
-    return f"{significant(comparison.ratio.value)} {word}{f' over {twin_of}' if twin_of not in (None, study.base) else ''}"
+    return f"{significant(comparison.value)} {word}{f' over {twin_of}' if twin_of not in (None, study.base) else ''}"
 
 
 def _giga(value: float | None) -> str:

@@ -20,7 +20,7 @@ from deep_bench.operators.studies.settings import FORWARD, QUANTITIES, VERDICT
 from deep_bench.records.model import CaseFacts, ErrorRecord, SystemRecord, TrialRecord
 
 if TYPE_CHECKING:
-    from deep_bench.measure.compare import Comparison
+    from deep_bench.measure.compare import Estimate
     from deep_bench.operators.studies.result import Study
 
 RIGHT_ENOUGH = frozenset({"right", "no information", "cannot tell", "unchecked"})
@@ -276,21 +276,20 @@ def _row(study: Study, trial: Trial) -> dict[str, Any]:
         "roof_share": None if share is None else share.roof,
         "bound": None if share is None else share.bound,
         "base": study.base,
-        "ratio": None if compared is None else compared.ratio.value,
-        "ratio_interval": None if compared is None else compared.ratio.interval,
+        "ratio": None if compared is None else compared.value,
+        "ratio_interval": None if compared is None else compared.interval,
         "word": None if compared is None else compared.word,
         "stopped_because": list(dict.fromkeys(s.stopped_because for s in trial.record.samples if s.stopped_because)),
     }
 
 
-def twin_word(found: Comparison) -> str:
+def twin_word(found: Estimate) -> str:
     """What the A/A pair shows on a case: nothing is faster than itself, but two processes of it may differ.
 
     Example:
-        >>> from deep_bench.measure.compare import Comparison, Ratio
-        >>> ratio = Ratio(0.8, (0.7, 0.9), (0.72, 0.88), 8.0, 10.0, "blocks")
-        >>> twin_word(Comparison("faster", ratio, 0.02)), twin_word(Comparison("equivalent", ratio, 0.5))
-        ('differs', 'equivalent')
+        >>> from deep_bench.measure.compare import Estimate
+        >>> twin_word(Estimate("ratio", 10.0, 8.0, 0.8, (0.7, 0.9), 0.001, 0.99, "blocks", (9, 9)))
+        'differs'
     """
     return "differs" if found.word in ("faster", "slower") else found.word
 
@@ -307,8 +306,8 @@ def _twins(study: Study) -> dict[str, Any] | None:
         "ratio_interval": None if whole is None else whole.interval,
         "cases": {
             case: {
-                "ratio": comparison.ratio.value,
-                "ratio_interval": comparison.ratio.interval,
+                "ratio": comparison.value,
+                "ratio_interval": comparison.interval,
                 "word": twin_word(comparison),
             }
             for case, comparison in cases.items()

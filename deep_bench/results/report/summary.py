@@ -15,9 +15,9 @@ import numpy as np
 from deep_bench.distributed.scaling.record import ScalingRecord, where_it_stops
 from deep_bench.distributed.scaling.report import FigureRows, measured_rows, step_rows
 from deep_bench.errors import UnknownName
+from deep_bench.measure.compare import BETWEEN_STARTS, Estimate, corrected, estimate
 from deep_bench.measure.units import significant
-from deep_bench.results.change import Estimate, corrected, estimate, severity, word_for
-from deep_bench.results.pairing import BETWEEN_STARTS
+from deep_bench.results.change import severity
 from deep_bench.results.report.model import (
     MARKS,
     Block,
@@ -519,7 +519,7 @@ def _ratio_row(pair: _Ratio, base: Base, telling: Sequence[str], p: tuple[float 
     assert figure is not None
     change = pair.change
     wrong = max(severity(pair.before.outcome), severity(pair.after.outcome)) >= 2
-    word = "not comparable: a result is wrong" if wrong else word_for(change, *p, figure.unit, figure.direction)
+    word = "not comparable: a result is wrong" if wrong else change.word_for(*p)
     ends = change.interval
     return (
         clean(problem_name(pair.after), 160),

@@ -124,7 +124,7 @@ def test_of_several_launches_medians_and_intervals_are_over_their_medians() -> N
     interval = trial.interval()
     assert (interval.low, interval.high) == (pytest.approx(medians[0]), pytest.approx(medians[6]))
     assert interval.basis == "launches"
-    assert made.compare("b", "100").ratio.basis == "launches"
+    assert made.compare("b", "100").basis == "launches"
     total = made.total("a")
     assert total.basis == "launches"
     assert total.value == pytest.approx(1.01e-3 * 1e9 + 1e-2 * 1e9, rel=0.02)

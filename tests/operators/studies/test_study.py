@@ -214,7 +214,7 @@ def test_launches_and_the_twin_are_in_the_record(tmp_path: Path, capsys: pytest.
             assert all(s.blocks for s in trial.samples)
             assert (trial.verdict is None) == (system.twin_of is not None)
     assert (found.launches, found.base) == (2, "other")
-    assert found.compare_twins("4 4").ratio.basis == "launches"
+    assert found.compare_twins("4 4").basis == "launches"
     again = Study.load(found.path)
     assert again.table(200) == found.table(200)
     assert again.as_json() == found.as_json()
