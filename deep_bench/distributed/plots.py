@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,21 +46,11 @@ def draw_communication(result: CommunicationResult, file: str | Path) -> Path:
 
 def _benchmark_panel(axes: Axes, name: str, rows: list[BenchmarkRow]) -> None:
     systems = list(dict.fromkeys(row.system for row in rows))
-    sized = rows[0].kind.sized
-    for number, system in enumerate(systems):
-        of_system = [row for row in rows if row.system == system]
-        at = [float(row.size) if sized else float(number) for row in of_system]
-        _draw_measured(axes, of_system, at, number)
-        # draw predicted
-        points = [(x, row.predicted.seconds) for x, row in zip(at, of_system, strict=True) if row.predicted is not None]
-        if points:
-            style: dict[str, Any] = {"linestyle": "--"} if sized else {"marker": "_", "markersize": 14, "linestyle": "none"}
-            label = f"{of_system[0].system}, predicted"
-            axes.plot(*zip(*points, strict=True), color=colour(number), linewidth=1, label=label, **style)
+    draw_benchmark(axes, rows, lambda system: colour(systems.index(system)), lambda system: marker(systems.index(system)))
     axes.set_title(name)
     axes.set_yscale("log")
     axes.set_ylabel("time in s")
-    if sized:
+    if rows[0].kind.sized:
         axes.set_xscale("log", base=2)
         axes.set_xlabel("bytes")
         axes.xaxis.set_major_formatter(lambda value, _: in_bytes(round(value)).replace(" ", "\u202f"))
@@ -70,24 +61,44 @@ def _benchmark_panel(axes: Axes, name: str, rows: list[BenchmarkRow]) -> None:
     tidy(axes)
 
 
-def _draw_measured(axes: Axes, rows: list[BenchmarkRow], at: list[float], number: int) -> None:
-    points = [(x, row) for x, row in zip(at, rows, strict=True) if row.seconds is not None]
-    if not points:
-        return
-    medians = np.array([row.seconds or 0.0 for _, row in points])
-    ends = [
-        (m, m) if row.summary is None or row.summary.interval is None
-        else (row.summary.interval.low / 1e9, row.summary.interval.high / 1e9)
-        for m, (_, row) in zip(medians, points, strict=True)
-    ]  # fmt: skip
-    low, high = np.array(ends).T
-    wrong = [(x, row.seconds) for x, row in points if row.verdict != "right"]
-    axes.errorbar(
-        [x for x, _ in points], medians, yerr=[medians - low, high - medians], color=colour(number), marker=marker(number),
-        markersize=4, linestyle="none", capsize=2, label=f"{rows[0].system}, measured",
-    )  # fmt: skip
-    if wrong:
-        axes.plot(*zip(*wrong, strict=True), "x", color="red", markersize=10, label=f"{rows[0].system}, wrong")
+def draw_benchmark(
+    axes: Axes, rows: Sequence[BenchmarkRow], colour_of: Callable[[str], str], marker_of: Callable[[str], str]
+) -> None:
+    """The times of one operation: medians with 95 % intervals, hollow where not right; those that are predicted dashed.
+
+    Args:
+        axes: Over bytes, or, where the operation has no sizes, over the number of the system.
+        rows: Of one operation.
+        colour_of: The colour of a system.
+        marker_of: Its marker.
+    """
+    for number, system in enumerate(dict.fromkeys(row.system for row in rows)):
+        points = [(row.size if row.kind.sized else number, row) for row in rows if row.system == system]
+        for right in (True, False):
+            measured = [(x, row) for x, row in points if row.seconds is not None and (row.verdict == "right") is right]
+            if not measured:
+                continue
+            middle = np.array([row.seconds for _, row in measured], float)
+            low, high = np.array([interval_ends(row) for _, row in measured]).T
+            axes.errorbar(
+                [x for x, _ in measured], middle, yerr=[middle - np.minimum(low, middle), np.maximum(high, middle) - middle],
+                fmt=marker_of(system), color=colour_of(system), markersize=4.5, capsize=2,
+                markerfacecolor=colour_of(system) if right else "white",
+                label=f"{system}, measured{'' if right else ', not right'}",
+            )  # fmt: skip
+        predicted = [(x, row.predicted.seconds) for x, row in points if row.predicted is not None]
+        if predicted:
+            style: dict[str, Any] = (
+                {"linestyle": "--"} if rows[0].kind.sized else {"linestyle": "", "marker": "_", "markersize": 14}
+            )
+            label = f"{system}, predicted"
+            axes.plot(*zip(*predicted, strict=True), color=colour_of(system), linewidth=1, label=label, **style)
+
+
+def interval_ends(row: BenchmarkRow) -> tuple[float, float]:
+    """The ends of the interval of a measured time in seconds; the time itself where there is none."""
+    interval, middle = (None if row.summary is None else row.summary.interval), row.seconds or 0.0
+    return (middle, middle) if interval is None else (max(interval.low / 1e9, 1e-9), interval.high / 1e9)
 
 
 def _communication_notes(result: CommunicationResult) -> list[str]:
@@ -95,7 +106,7 @@ def _communication_notes(result: CommunicationResult) -> list[str]:
     on = "1 host" if len(set(hosts)) == 1 else f"{len(set(hosts))} hosts"
     lines = [
         f"{len(hosts)} ranks on {on}",
-        "points: medians of the maximum over the ranks, with 95 % intervals where the samples are enough",
+        "points: medians of the maximum over the ranks, with 95 % intervals where the samples are enough; hollow: not right",
     ]
     if any(row.predicted for row in result.rows):
         lines.append("dashed: predicted by LogGP for the cheapest known algorithm, from single messages; not measured")
@@ -120,7 +131,7 @@ def draw_scaling(record: ScalingRecord, file: str | Path) -> Path:
     _speed(speed, record)
     _share(share, record)
     _volume(volume, record)
-    ranks = [point.ranks for point in record.points]
+    ranks = sorted({p.ranks for p in record.points} | {run.ranks for run in record.measured})
     for axes in (step, speed, share, volume):
         _ranks(axes, ranks)
     handles = {label: line for axes in (step, speed) for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
@@ -132,7 +143,6 @@ def draw_scaling(record: ScalingRecord, file: str | Path) -> Path:
         f"predicted, not measured: {record.title}\n{record.scheme} on {record.framework}, {record.scaling} scaling, {batch}",
         fontsize=11,
     )
-    # scaling notes
     notes = [*where_it_stops(record), f"machine: {record.machine}", f"simulator: {record.simulator}"]
     notes.append(
         f"messages as {', '.join(map(str, record.fitted))} local ranks were traced to have them, checked with "
@@ -140,6 +150,7 @@ def draw_scaling(record: ScalingRecord, file: str | Path) -> Path:
     )
     if any(measurement.hosts == 1 for measurement in record.measured):
         notes.append(SHARED)
+    notes.append("the band holds 90 % of steps")
     footnotes(figure, notes)
     return write(figure, file)
 
@@ -166,60 +177,51 @@ def _short(count: int) -> str:
 def _step(axes: Axes, record: ScalingRecord) -> None:
     points = record.points
     ranks = [point.ranks for point in points]
-    axes.fill_between(
-        ranks,
-        [p.least for p in points],
-        [p.most for p in points],
-        color=colour(0),
-        alpha=_BAND,
-        linewidth=0,
-        label="90 % of steps, predicted",
-    )
-    axes.plot(ranks, [p.mean for p in points], color=colour(0), marker=marker(0), markersize=4, label="formulas, predicted")
-    replayed = [(p.ranks, p.replayed) for p in points if p.replayed is not None]
-    if replayed:
-        axes.plot(
-            *zip(*replayed, strict=True),
-            color=colour(1),
-            marker=marker(1),
-            markersize=5,
-            linestyle="none",
-            markerfacecolor="none",
-            label=f"SimGrid ({record.network}), predicted",
-        )
+    draw_step(axes, record)
     slowest = [p.computing for p in points]
     axes.plot(ranks, slowest, color=colour(2), linestyle="--", label="of it the slowest rank's computing, predicted")
     axes.plot(ranks, [p.communicating for p in points], color=colour(4), linestyle=":", label="of it messages, predicted")
     messages = [(p.ranks, p.replayed - p.computing) for p in points if p.replayed is not None and p.replayed > p.computing]
     if messages:
         axes.plot(
-            *zip(*messages, strict=True),
-            color=colour(4),
-            marker=marker(2),
-            markersize=4,
-            linestyle="none",
-            markerfacecolor="none",
-            label="of it messages by SimGrid, predicted",
-        )
-    for number, measurement in enumerate(record.measured):
-        axes.errorbar(
-            [measurement.ranks],
-            [measurement.mean],
-            yerr=[
-                [measurement.mean - min(measurement.least, measurement.mean)],
-                [max(measurement.most, measurement.mean) - measurement.mean],
-            ],
-            color="black",
-            marker="x",
-            capsize=3,
-            linestyle="none",
-            label="measured here" if number == 0 else None,
-        )
+            *zip(*messages, strict=True), color=colour(4), marker=marker(2), markersize=4, linestyle="none",
+            markerfacecolor="none", label="of it messages by SimGrid, predicted",
+        )  # fmt: skip
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _time(value)))
     axes.yaxis.set_minor_formatter(NullFormatter())
     _beyond(axes, record)
     axes.set_title("time of a step, predicted", fontsize=10)
+
+
+def draw_step(axes: Axes, record: ScalingRecord) -> None:
+    """The time of a step over ranks: dashed what is predicted, with a band of 90 % of the steps, and what was measured."""
+    ranks, points = [p.ranks for p in record.points], record.points
+    axes.fill_between(ranks, [p.least for p in points], [p.most for p in points], color=colour(0), alpha=_BAND, linewidth=0)
+    _draw_predicted(axes, ranks, [p.mean for p in points], 0, "formulas, predicted")
+    replayed = [(p.ranks, p.replayed) for p in points if p.replayed is not None]
+    if replayed:
+        _draw_predicted(axes, [rank for rank, _ in replayed], [time for _, time in replayed], 1, "SimGrid, predicted")
+    for number, run in enumerate(record.measured):
+        ends = [[max(run.mean - run.least, 0.0)], [max(run.most - run.mean, 0.0)]]
+        axes.errorbar([run.ranks], [run.mean], yerr=ends, fmt="X", color="black", markersize=6, capsize=3,
+                      label="measured" if number == 0 else None)  # fmt: skip
+
+
+def draw_speed_up(axes: Axes, record: ScalingRecord) -> None:
+    """The speed-up over ranks: dashed what is predicted, dotted the ideal, and where it stops to grow."""
+    ranks, points = [p.ranks for p in record.points], record.points
+    axes.plot(ranks, ranks, ":", color="black", linewidth=1, label="ideal")
+    _draw_predicted(axes, ranks, [speed_up(record, p) for p in points], 0, "formulas, predicted")
+    best = fastest(record)
+    if best is not points[-1] and speed_up(record, best) > 1:
+        axes.axvline(best.ranks, color=colour(1), linewidth=1, linestyle="-.", label=f"most at {best.ranks} ranks")
+
+
+def _draw_predicted(axes: Axes, ranks: list[int], values: list[float], number: int, series: str) -> None:
+    axes.plot(
+        ranks, values, "--", color=colour(number), marker=marker(number), markerfacecolor="white", markersize=5, label=series
+    )
 
 
 def _beyond(axes: Axes, record: ScalingRecord) -> None:
@@ -231,24 +233,12 @@ def _beyond(axes: Axes, record: ScalingRecord) -> None:
 
 
 def _speed(axes: Axes, record: ScalingRecord) -> None:
-    ranks = [point.ranks for point in record.points]
-    times = [p.ranks if record.scaling == "weak" else 1 for p in record.points]
-    alone = record.alone
-    low = [t * alone / p.most for t, p in zip(times, record.points, strict=True)]
-    high = [t * alone / p.least for t, p in zip(times, record.points, strict=True)]
-    axes.plot(ranks, ranks, color="grey", linestyle="--", linewidth=1, label="ideal")
-    axes.fill_between(ranks, low, high, color=colour(0), alpha=_BAND, linewidth=0, label="90 % of steps, predicted")
-    axes.plot(
-        ranks,
-        [speed_up(record, p) for p in record.points],
-        color=colour(0),
-        marker=marker(0),
-        markersize=4,
-        label="formulas, predicted",
-    )
-    best = fastest(record)
-    if best is not record.points[-1] and speed_up(record, best) > 1:
-        axes.axvline(best.ranks, color=colour(1), linestyle=":", linewidth=1.2, label=f"stops scaling at {best.ranks}")
+    points = record.points
+    whole = [record.alone * (p.ranks if record.scaling == "weak" else 1) for p in points]
+    low, high = ([time / step for time, step in zip(whole, steps, strict=True)]
+                 for steps in ([p.most for p in points], [p.least for p in points]))  # fmt: skip
+    axes.fill_between([p.ranks for p in points], low, high, color=colour(0), alpha=_BAND, linewidth=0)
+    draw_speed_up(axes, record)
     axes.set_yscale("log", base=2)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.set_title("speed-up in samples a second, predicted", fontsize=10)
@@ -256,26 +246,11 @@ def _speed(axes: Axes, record: ScalingRecord) -> None:
 
 def _share(axes: Axes, record: ScalingRecord) -> None:
     ranks = [point.ranks for point in record.points]
-    axes.plot(
-        ranks,
-        [efficiency(record, p) for p in record.points],
-        color=colour(0),
-        marker=marker(0),
-        markersize=4,
-        label="formulas, predicted",
-    )
+    _draw_predicted(axes, ranks, [efficiency(record, p) for p in record.points], 0, "formulas, predicted")
     replayed = [p for p in record.points if p.replayed is not None]
     if replayed:
         values = [efficiency(record, p.model_copy(update={"mean": p.replayed})) for p in replayed]
-        axes.plot(
-            [p.ranks for p in replayed],
-            values,
-            color=colour(1),
-            marker=marker(1),
-            markersize=5,
-            linestyle="none",
-            markerfacecolor="none",
-        )
+        _draw_predicted(axes, [p.ranks for p in replayed], values, 1, "SimGrid, predicted")
     _beyond(axes, record)
     axes.axhline(HALF, color="grey", linestyle="--", linewidth=1)
     axes.set_ylim(0, max(1.05, *(1.05 * efficiency(record, p) for p in record.points)))

@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from deep_bench.distributed.collectives.result import BenchmarkRow, CommunicationResult
-from deep_bench.distributed.scaling.record import ScalingRecord, fastest, speed_up
+from deep_bench.distributed.plots import draw_benchmark, draw_speed_up, draw_step, interval_ends
+from deep_bench.distributed.scaling.record import ScalingRecord, speed_up
 from deep_bench.measure.statistics import Times
 from deep_bench.measure.units import amount, duration, in_bytes, significant, time_unit
 from deep_bench.records.pictures import colour, marker, new_figure, tidy
@@ -479,18 +480,7 @@ def _communication_panel(kind: str, rows: Sequence[BenchmarkRow], name: str, loo
 
     def draw(drawing: Drawing) -> None:
         axes = drawing.subplots()
-        for system in systems:
-            system_rows = [row for row in rows if row.system == system]
-            _draw_measured(axes, system_rows, looks)
-            predicted = [(row.size, row.predicted.seconds) for row in system_rows if row.predicted is not None]
-            if predicted:
-                axes.plot(
-                    *zip(*predicted, strict=True),
-                    "--",
-                    color=looks.colour(system),
-                    linewidth=1,
-                    label=f"{system}, predicted",
-                )
+        draw_benchmark(axes, rows, looks.colour, looks.marker)
         axes.set_title(title, loc="left")
         _set_log_scales(axes, rows)
         axes.legend(frameon=False, loc="upper left")
@@ -508,35 +498,8 @@ def _communication_panel(kind: str, rows: Sequence[BenchmarkRow], name: str, loo
     return svg_picture(f"{name}-{kind}", 3.2, draw, alt=alt, caption=caption)
 
 
-def _draw_measured(axes: Axes, rows: Sequence[BenchmarkRow], looks: Looks) -> None:
-    system = rows[0].system
-    for right in (True, False):
-        verdict_rows = [row for row in rows if (row.verdict == "right") is right]
-        if not verdict_rows:
-            continue
-        middle = np.array([row.seconds for row in verdict_rows], float)
-        low, high = np.array([_interval_ends(row) for row in verdict_rows]).T
-        face: dict[str, Any] = {} if right else {"markerfacecolor": "white"}
-        axes.errorbar(
-            [row.size for row in verdict_rows],
-            middle,
-            yerr=[middle - np.minimum(low, middle), np.maximum(high, middle) - middle],
-            fmt=looks.marker(system),
-            color=looks.colour(system),
-            markersize=4.5,
-            capsize=2,
-            label=f"{system}, measured{'' if right else ', not right'}",
-            **face,
-        )
-
-
-def _interval_ends(row: BenchmarkRow) -> tuple[float, float]:
-    interval, middle = (None if row.summary is None else row.summary.interval), row.seconds or 0.0
-    return (middle, middle) if interval is None else (max(interval.low / 1e9, 1e-9), interval.high / 1e9)
-
-
 def _set_log_scales(axes: Axes, rows: Sequence[BenchmarkRow]) -> None:
-    values = [value for row in rows for value in (*_interval_ends(row), *([row.predicted.seconds] if row.predicted else []))]
+    values = [value for row in rows for value in (*interval_ends(row), *([row.predicted.seconds] if row.predicted else []))]
     low, high = min(values) / 1.3, max(values) * 1.9
     sizes = sorted({max(row.size, 1) for row in rows})
     axes.set_xscale("log")
@@ -580,17 +543,8 @@ def scaling_pictures(record: ScalingRecord, name: str, title: str) -> list[Pictu
 
 
 def _draw_steps(drawing: Drawing, record: ScalingRecord, title: str) -> None:
-    axes = drawing.subplots()
-    ranks, points = [p.ranks for p in record.points], record.points
-    axes.fill_between(ranks, [p.least for p in points], [p.most for p in points], color=colour(0), alpha=0.15, linewidth=0)
-    _draw_predicted(axes, ranks, [p.mean for p in points], 0, "formulas, predicted")
-    replayed = [(p.ranks, p.replayed) for p in points if p.replayed is not None]
-    if replayed:
-        _draw_predicted(axes, [rank for rank, _ in replayed], [time for _, time in replayed], 1, "SimGrid, predicted")
-    for number, run in enumerate(record.measured):
-        ends = [[max(run.mean - run.least, 0.0)], [max(run.most - run.mean, 0.0)]]
-        axes.errorbar([run.ranks], [run.mean], yerr=ends, fmt="X", color="black", markersize=6, capsize=3,
-                      label="measured" if number == 0 else None)  # fmt: skip
+    axes, points = drawing.subplots(), record.points
+    draw_step(axes, record)
     values = [v for p in points for v in (p.least, p.most, p.mean)] + [v for m in record.measured for v in (m.least, m.most)]
     low, high = min(v for v in values if v > 0) / 1.15, max(values) * 1.5
     axes.set_yscale("log")
@@ -601,24 +555,13 @@ def _draw_steps(drawing: Drawing, record: ScalingRecord, title: str) -> None:
 
 def _draw_speed_ups(drawing: Drawing, record: ScalingRecord, title: str) -> None:
     axes = drawing.subplots()
-    ranks, points = [p.ranks for p in record.points], record.points
-    axes.plot(ranks, ranks, ":", color="black", linewidth=1, label="ideal")
-    _draw_predicted(axes, ranks, [speed_up(record, p) for p in points], 0, "formulas, predicted")
-    best = fastest(record)
-    if best is not points[-1] and speed_up(record, best) > 1:
-        axes.axvline(best.ranks, color=colour(1), linewidth=1, linestyle="-.", label=f"most at {best.ranks} ranks")
-    values = [*ranks, *(speed_up(record, p) for p in points)]
+    draw_speed_up(axes, record)
+    values = [v for p in record.points for v in (p.ranks, speed_up(record, p))]
     low, high = min(values) / 1.3, max(values) * 1.8
     axes.set_yscale("log")
     axes.set_ylim(low, high)
     axes.set_yticks(marks := set_ticks(low, high), [set_label(mark, "") for mark in marks])
     _finish_scaling(axes, record, f"{title}: speed-up, predicted", "times the samples a second of one")
-
-
-def _draw_predicted(axes: Axes, ranks: list[int], values: list[float], number: int, series: str) -> None:
-    axes.plot(
-        ranks, values, "--", color=colour(number), marker=marker(number), markerfacecolor="white", markersize=5, label=series
-    )
 
 
 def _finish_scaling(axes: Axes, record: ScalingRecord, title: str, axis_label: str) -> None:
