@@ -263,7 +263,7 @@ class RecordKeeper:
         self.file = RecordFile(self.record, output, at_once=False)  # the other ranks would wait for one that is refused
         self._machine_file = None if output is None or not measured else output / MACHINE_FILE
         self._machine = machine
-        self.file.keep()
+        self._keep()
 
     def add(
         self, label: str, kind: BenchmarkKind, size: int, trial: OperationTrial | None, failure: DeepBenchError | None
@@ -283,6 +283,9 @@ class RecordKeeper:
         """Bring the file up to date."""
         for system in self.record.systems:
             system.facts["clocks"] = [asdict(clock) for clock in clocks.models()]
+        self._keep()
+
+    def _keep(self) -> None:
         self.file.keep()
         with suppress(InvalidArgument):  # `finished` tells it
             self._save_machine()

@@ -9,11 +9,11 @@ import pytest
 
 from deep_bench.distributed.collectives.operations import KINDS
 from deep_bench.distributed.collectives.result import CommunicationResult, operation_blocks
-from deep_bench.distributed.collectives.study import BenchmarkSettings, study
+from deep_bench.distributed.collectives.study import BenchmarkSettings, RecordKeeper, study
 from deep_bench.distributed.collectives.timing import RankAgreement, RankBlock
 from deep_bench.distributed.communicators.local import LocalCommunicator, run_local
 from deep_bench.distributed.loggp import LogGP
-from deep_bench.distributed.machine import Link, Machine, Segment
+from deep_bench.distributed.machine import Link, Machine, Segment, load_machine
 from deep_bench.errors import InvalidArgument, InvalidRecord, Unsupported
 from deep_bench.measure.environment import Environment
 from deep_bench.records.model import Record
@@ -87,6 +87,11 @@ def test_all_benchmarks_are_right_and_every_ranks_samples_are_kept(kept):
         assert row.predicted.seconds > 0
         assert (row.rank_means is None) == row.kind.pair
     assert not (kept.path.parent / "machine.json").exists()  # it was given, not measured
+
+
+def test_what_messages_cost_is_kept_before_anything_is_timed(tmp_path):
+    RecordKeeper({}, BenchmarkSettings(), [], _machine(), measured=True, output=tmp_path)
+    assert load_machine(tmp_path / "machine.json").links == _machine().links
 
 
 def test_a_record_is_read_back_as_it_was(kept):
