@@ -246,7 +246,6 @@ class ArrayLayout:
         number = array.size if elements is None else elements
         if number <= largest:
             return raw(array, kind), number, kind.type
-        # long type
         key = (kind.dtype, number, largest)
         if key not in self._long:
             blocks, remainder = divmod(number, largest)

@@ -203,7 +203,6 @@ def _mark_data(graph: ir.Graph, data: set[ir.Value]) -> None:
     for node in reversed(graph):
         inner = subgraphs(node)
         if inner:
-            # mark control
             for body in inner.values():
                 data.update(_linked(node, body, data))
                 _mark_data(body, data)

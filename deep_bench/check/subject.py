@@ -149,7 +149,6 @@ def _widen_graph(graph: ir.Graph, opsets: Mapping[str, int]) -> None:
             else:
                 _widen_type(value)
         for name, attribute in list(node.attributes.items()):
-            # widen attribute
             states_type = definition is None or not any(map(_only_narrow, definition.outputs))
             if attribute.type is ir.AttributeType.TENSOR and attribute.value.dtype in _WIDENED:
                 node.attributes[name] = ir.AttrTensor(name, ir.tensor(attribute.value.numpy().astype(np.float64)))

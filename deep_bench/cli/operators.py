@@ -93,7 +93,6 @@ def command(
         if unwritten is not None:
             click.echo(f"deep-bench: {unwritten}", err=True)
     if debug:
-        # print details
         for trial in outcome.failures:
             assert trial.record.error is not None
             click.echo(f"{trial.label}, {trial.case.name}:\n{trial.record.error.details}", err=True)

@@ -352,7 +352,6 @@ def _ranks_at_fault(fault: Fault, ranks: Mapping[int, RankStatus], size: int) ->
 
 def _cause_text(fault: Fault, ranks: Mapping[int, RankStatus], *, out_of_memory: bool) -> str:
     first = ranks[fault.ranks[0]]
-    # rank place
     place = first.place
     steps = "before the first step" if not place.step else f"after {place.step} step{'s' * (place.step > 1)}"
     inside = place.operation or place.line if first.failure is None else ""

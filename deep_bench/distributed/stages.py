@@ -102,7 +102,6 @@ def stages_of(
         raise InvalidArgument(
             f"{count} stages of {network.name}", f"1 to {len(nodes)}, as many as it has nodes", "start fewer ranks"
         )
-    # check costs
     for name, value in costs.items() if isinstance(costs, Mapping) else ():
         if not isinstance(value, Real) or not 0 <= value < inf:
             raise InvalidArgument(
@@ -129,7 +128,6 @@ def check_by_sample(network: Network) -> None:
         Unsupported: One normalizes by the batch, or draws numbers at random.
     """
     for node in network.all_nodes():
-        # check by sample
         mode = node.attributes.get("training_mode")
         if node.op_type == "BatchNormalization" and mode is not None and mode.as_int():
             raise Unsupported(
@@ -199,7 +197,6 @@ class _Cutter:
                 f"the output {constant[0]!r} of {network.name}, which no stage computes", "outputs that nodes compute"
             )
         self._returned = set() if loss is None else self._on_the_way(nodes, loss)
-        # check parameters
         for name in self._network.parameters:
             users = [k for k in range(self._count) if self._network.graph.initializers[name] in self._needed[k]]
             if len(users) > 1:

@@ -200,7 +200,6 @@ def choose_sizes(
         network.with_sizes(stated)  # raises, with the names that exist
     sizes = dict(stated)
     if batch is not None:
-        # batch dimensions
         names = [s.shape[0] for s in network.inputs if s.shape and isinstance(s.shape[0], str)]
         names += [d for d in network.open_dimensions if re.search(r"batch", d, re.IGNORECASE)]
         if not names:

@@ -67,7 +67,6 @@ def load(path: str | Path) -> Network:
     file = _find(path)
     proto = _parse(file)
     _check_external_data(proto, file)
-    # check opsets
     for entry in proto.opset_import:
         if entry.domain in ("", "ai.onnx") and not OLDEST_OPSET <= entry.version <= OPSET:
             raise InvalidNetwork(
@@ -83,8 +82,7 @@ def load(path: str | Path) -> Network:
         with known_to_onnx():
             onnx.checker.check_model(proto if completed or not _has_external(proto) else _text(file), full_check=False)
             if proto.ByteSize() < _INFERRED_BELOW:
-                # infer all types; those of the outputs without regard to what is declared, which inference would
-                # believe
+                # the types of the outputs are inferred without those that are declared: inference would believe them
                 declared = [onnx.ValueInfoProto.FromString(value.SerializeToString()) for value in proto.graph.output]
                 for value in proto.graph.output:
                     value.ClearField("type")

@@ -782,7 +782,6 @@ def with_kernel(network: Network, match: str | Callable[[ir.Node], bool], operat
     if not nodes:
         raise _no_match(changed, match)
     for node in nodes:
-        # check kernel
         where = f"the node {node.name!r} ({operator_name(node)})"
         if subgraphs(node):
             raise InvalidArgument(f"{operator.name} in the place of {where}, which holds graphs of its own", "another node")

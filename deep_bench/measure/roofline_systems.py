@@ -54,7 +54,6 @@ def array_bytes() -> int:
     Source:
         McCalpin, STREAM, "Adjusting the problem size".
     """
-    # last level cache
     units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
     sizes = [0]
     for file in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):

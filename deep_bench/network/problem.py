@@ -85,7 +85,6 @@ def make_problem(
         InvalidArgument: A size for a dimension that is not open.
     """
     source = as_network(network)
-    # check tensors
     for spec in (*source.inputs, *source.outputs):
         if not spec.is_tensor:
             raise InvalidNetwork(

@@ -253,7 +253,6 @@ def make_case(
     _check_draws(operator, draws, names)
     output_count = outputs if outputs is not None else _output_count(name, schema, read, attributes)
     case = cls(operator, arguments, attributes, outputs=output_count)
-    # check settings
     for argument in case.arguments:
         if argument is not None and argument.value is None and argument.spec.name in row_of(case.operator).constants:
             raise InvalidArgument(

@@ -384,7 +384,6 @@ def readme(manifest: Manifest) -> str:
 
     Names come from files that others wrote: they are shown as code, on one line.
     """
-    # how to repeat
     wheel = next((file.path for file in manifest.files if file.role == "package"), "")
     paragraphs = [
         "With this deep_bench installed, one command makes a clean environment, runs it again and compares:",
@@ -396,7 +395,6 @@ def readme(manifest: Manifest) -> str:
         paragraphs += ["What it runs, in this folder:", f"    {_one_line(shlex.join(words))}"]
     if hidden := variables_not_set(manifest):
         paragraphs.append(f"The run had variables that a repetition is not given: {', '.join(map(_code_block, hidden))}.")
-    # environment lines
     text = f"Python {manifest.lock.python} on {manifest.lock.platform}; exact versions in `{manifest.lock.file}`."
     for name, (then, current) in manifest.lock.drifted.items():
         text += (

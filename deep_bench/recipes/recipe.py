@@ -179,7 +179,6 @@ def combinations(model: ExperimentModel, lines: Mapping[Place, int]) -> list[Com
         InvalidArgument: They are too many or none; a factor has no values, or one twice; or ``exclude`` names a factor or
             value that there is not.
     """
-    # check values
     for name, values in model.matrix.items():
         if not values:
             line = at_line(line_of(lines, ("matrix", name)))

@@ -119,7 +119,6 @@ def load(path: Path) -> Record:
         raise _refused(str(path), error, "a record as docs/record.schema.json describes it") from error
     if record.arrays is not None:
         _fill(record, path, record.arrays)
-    # check samples
     for place, samples in _sets(record).items():
         least = 0 if samples.quantity.startswith(MOMENTS) else 1
         for number, block in enumerate(samples.blocks):

@@ -339,7 +339,6 @@ def comparison_text(found: Comparisons, width: int | None = None) -> str:
     for scale in ("ratio", "difference"):
         rows = [comparison for comparison in shown if comparison.estimate.scale == scale]
         if rows:
-            # comparison table
             ratio = rows[0].estimate.scale == "ratio"
             named = any(comparison.name for comparison in rows)
             table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)

@@ -99,7 +99,6 @@ class Gate:
         else:
             record, fault = what, None
         mine = self._kept(record, label)
-        # refuse wrong
         for result in mine:
             if severity(result.outcome) >= 2:
                 reason = result.errors[0].message if result.errors else result.verdict.reason if result.verdict else ""

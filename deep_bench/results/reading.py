@@ -403,7 +403,6 @@ def _training_result(record: TrainingRecord, path: Path, about: dict[str, str], 
     )
     if record.target is not None:
         shared["target"] = f"{record.target.score}={record.target.value:g}"
-    # training notes
     notes = list(record.notes)
     if record.target is not None and finished:
         reached = sum(to_target(run, record.target).reached for run in finished)

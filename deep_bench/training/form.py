@@ -128,7 +128,6 @@ def training_form(network: NetworkLike) -> TrainingForm:
     for node in _nodes_of(evaluation, "BatchNormalization"):
         _by_the_statistics(evaluation, node)
     for node in _nodes_of(evaluation, "Dropout"):
-        # pass through
         data = node.inputs[0]
         assert data is not None
         if len(node.outputs) > 1 and (node.outputs[1].uses() or node.outputs[1].is_graph_output()):

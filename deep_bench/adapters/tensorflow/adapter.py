@@ -69,7 +69,6 @@ class TensorFlowAdapter(Adapter[Any]):
             raise InvalidArgument(f"dtype={dtype!r}", f"one of {', '.join(_PRECISIONS)}")
         thread_count(threads)
         if threads is not None:
-            # set threads
             try:
                 tf.config.threading.set_intra_op_parallelism_threads(threads)
                 tf.config.threading.set_inter_op_parallelism_threads(threads)

@@ -23,7 +23,6 @@ def parts(function: Callable[..., Any], device: str | Device[Any] | None) -> Par
         InvalidArgument: The device is another framework's, or a module is on another one.
     """
     place = _device(device, _home(function))
-    # check home
     home = torch.device(_home(function))
     held = isinstance(function, nn.Module) and any(True for _ in (*function.parameters(), *function.buffers()))
     if held and (home.type, home.index or 0) != (place.target.type, place.target.index or 0):

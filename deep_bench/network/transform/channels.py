@@ -44,7 +44,6 @@ def layout(
     draft = Draft(network, "layout", oldest=0)
     old = "NCHW" if to == "NHWC" else "NHWC"
     for name in chosen.inputs:
-        # permute input
         value = draft.value(name)
         perm = _permutation(chosen.rank[name], old)
         inner = ir.Value(name=draft.names.fresh(f"{value.name}.{old}"), type=value.type, shape=value.shape)

@@ -189,7 +189,6 @@ class Suite(Sequence[Case]):
 
         matches = [case for case in self.cases if fits(case)]
         if not matches:
-            # refuse filter
             criteria = [f"the label {label!r}"] if label is not None else []
             criteria += [f"the tags {', '.join(sorted(words))}"] if words else []
             criteria += [f"the operator {operator}"] if operator is not None else []

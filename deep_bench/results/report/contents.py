@@ -95,7 +95,6 @@ def report(
         Section("data", "Raw data", tuple(provenance.data_blocks(files))),
         Section("taken", "How the numbers were taken", tuple(provenance.method_blocks(results, origins))),
     ]
-    # facts table
     begin, end = min(result.created for result in results), max(result.created for result in results)
     when = f"{begin:%Y-%m-%d %H:%M}" if begin == end else f"{begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M}"
     machines = list(dict.fromkeys(provenance.machine_line(e) for e, _ in provenance.environments(results)))

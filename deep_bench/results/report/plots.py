@@ -337,7 +337,6 @@ def distribution_picture(name: str, title: str, rows: Sequence[PlotRow], looks: 
     def draw(drawing: Drawing) -> None:
         axes = _row_axes(drawing, title, sampled_rows, [_counts(row) for row in sampled_rows])
         for number, row in enumerate(sampled_rows):
-            # spread line
             at = -number
             colour = looks.colour(row.system)
             low, middle, high = float(row.samples.min()), float(np.median(row.samples)), float(row.samples.max())

@@ -58,7 +58,6 @@ def checks(source: RecordSource, plots: Plots, systems: int, notes: Sequence[str
         facts = facts_of(source.record)
         settled = {**facts.settled, 12: _plots(source.kind, plots)}
     else:
-        # settled rules
         kind = source.kind
         by_number: dict[int, Ruling] = {
             3: ("holds", _MEANS.get(kind, "medians are given, and no means of rates")),
