@@ -590,9 +590,8 @@ def _shrinks(actual: np.ndarray, precise: np.ndarray, expected: Expected) -> boo
         return False
     p = significand_bits(expected.form)
     gained = -np.log2(SHRINKS_BY)
-    return after.bits >= min(before.bits + gained, p + ROUNDING_BITS) and after.largest <= max(
-        before.largest * SHRINKS_BY, 1.0
-    )
+    has_gained = after.bits >= min(before.bits + gained, p + ROUNDING_BITS)
+    return has_gained and after.largest <= max(before.largest * SHRINKS_BY, 1.0)
 
 
 def node_verdict(replayed: NodeReplay, opinions: Mapping[str, Opinion], settled: NodeFinding) -> NodeVerdict:
