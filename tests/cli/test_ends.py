@@ -48,7 +48,9 @@ def workers(process: subprocess.Popen[str]) -> list[psutil.Process]:
         return []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda s: s.name)
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)], ids=lambda s: s.name
+)
 def test_ctrl_c_and_time_limits_keep_what_was_measured(tmp_path: Path, number: signal.Signals) -> None:
     process = start(tmp_path, "--budget", "60s")
     wait_until(lambda: judged(tmp_path))
@@ -79,6 +81,7 @@ def test_a_killed_run_leaves_its_record(tmp_path: Path) -> None:
     wait_until(lambda: not any(w.is_running() and w.status() != psutil.STATUS_ZOMBIE for w in left))
 
 
+@pytest.mark.long
 def test_a_killed_system_costs_only_itself(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     process = start(tmp_path, "--on", "onnxruntime", "--budget", "4s")

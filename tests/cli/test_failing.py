@@ -95,6 +95,7 @@ def test_a_crash_alone_is_written_too(network: Path, tmp_path: Path) -> None:
     assert "SIGABRT" in crashed["error"]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("network")
 def test_a_node_that_crashes_alone_costs_only_that_node() -> None:
     found = {n.name: n for n in diverge(small_network(), "crashing:Choosy", batch=2, progress=False).nodes}

@@ -115,6 +115,7 @@ def test_a_sample_is_drawn_by_the_seed(capsys: pytest.CaptureFixture[str]) -> No
     assert "inputs: seed 5" in table
 
 
+@pytest.mark.long
 def test_ctrl_c_keeps_what_was_measured(place: Path) -> None:
     words = ["operators", "--on", "reference", "--suite", "sums.toml", "--budget", "60s", "--ci-width", "0.000001"]
     process = subprocess.Popen(

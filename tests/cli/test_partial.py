@@ -103,6 +103,7 @@ def test_diverge_keeps_what_was_examined(tmp_path: Path, number: signal.Signals)
     assert (tmp_path / "p-slow-Slow.png").is_file()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("network")
 def test_profile_keeps_what_was_profiled(tmp_path: Path) -> None:
     words = ("--on", "reference", "--on", "slow:Slow", "--repeat", "2", "--json", "p.json")
@@ -150,6 +151,7 @@ def test_a_fault_of_a_framework_leaves_what_was_examined(
     assert failed["error"].endswith("RuntimeError: a fault of its own")
 
 
+@pytest.mark.long
 def test_gradients_keep_the_nodes_that_were_examined(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
     from deep_bench.network import diverge

@@ -69,6 +69,7 @@ def test_algorithms_are_a_line_for_each_node(tmp_path: Path, capsys: pytest.Capt
     assert found["failed"] == {}
 
 
+@pytest.mark.long
 def test_algorithms_of_a_framework(capsys: pytest.CaptureFixture) -> None:
     pytest.importorskip("torch")
     assert deep_bench("profile", "digits-cnn", "--on", "torch:threads=1", "--batch", "8", "--algorithms") == 0

@@ -88,6 +88,7 @@ def test_it_goes_on_from_a_checkpoint(capsys: Any, tmp_path: Path) -> None:
     assert len(found["losses"]) == 6, "those before the checkpoint included"
 
 
+@pytest.mark.long
 def test_steps_are_validated_first(capsys: Any) -> None:
     status, out, _ = run(capsys, *QUICK, "--validate", "2")
     assert status == 0

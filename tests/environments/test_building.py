@@ -170,6 +170,7 @@ def test_a_cache_that_cannot_be_made_is_named(
     assert f"Not a directory: {folder / 'environments.yaml' / 'cache'}" in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.real
 def test_another_onnxruntime_beside_this_one(make_environment: Callable[..., Path], tmp_path: Path) -> None:
     """The one environment of `make test` with a package that is fetched; all else in it is this environment's."""

@@ -48,6 +48,7 @@ def test_one_network_in_two_environments(beside: Path, tmp_path: Path) -> None:
     assert "environment" not in record["reference"].facts
 
 
+@pytest.mark.long
 def test_one_operator_in_two_environments(beside: Path) -> None:
     label = f"reference@{beside}"
     case = db.Case.of("Gemm", (4, 8), (8, 300))

@@ -43,6 +43,7 @@ def test_the_plain_template(tmp_path: Path) -> None:
     assert "outside of its tensors it touches nothing" in said
 
 
+@pytest.mark.long
 def test_the_template_for_several_frameworks(tmp_path: Path) -> None:
     pytest.importorskip("tvm_ffi")
     pytest.importorskip("torch")

@@ -134,6 +134,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.long
 def test_a_cell_that_fails_stops_no_other(folder: Path) -> None:
     outcome = experiment_status(folder)
     one, many, bad = outcome.cells

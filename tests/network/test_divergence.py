@@ -161,6 +161,7 @@ def small_loss() -> tuple[Network, dict[str, np.ndarray]]:
     return network, {**inputs(), "target": target}
 
 
+@pytest.mark.long
 def test_gradients_of_a_framework_that_differentiates_on_its_own() -> None:
     pytest.importorskip("torch")
     network, feeds = small_loss()
@@ -199,6 +200,7 @@ def test_plot_and_json(tmp_path: Path) -> None:
     assert (facts["first"], facts["first_carried"], len(facts["nodes"])) == ("bn2", "bn2", 24)
 
 
+@pytest.mark.long
 def test_a_precision_of_ones_own_is_judged_by_its_values() -> None:
     pytest.importorskip("torch")
     found = db.network.diverge(large_network(1), "torch:dtype=bfloat16", inputs())

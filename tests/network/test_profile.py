@@ -70,6 +70,7 @@ def profile(request: pytest.FixtureRequest) -> Profile:
     return found
 
 
+@pytest.mark.long
 def test_every_system_tells(profile: Profile) -> None:
     assert [system.error for system in profile.systems] == [None] * len(profile.systems)
     assert profile.ok

@@ -95,6 +95,7 @@ def test_given_inputs_and_network_objects() -> None:
     assert "unchecked" in found.table()
 
 
+@pytest.mark.long
 def test_several_launches_give_an_interval_over_them() -> None:
     found = db.run(small_network(), on=["reference"], launches=3, check="off", twin=False, **QUICK)
     assert {s.launch for s in found["reference"].record.samples} == {0, 1, 2}
@@ -155,6 +156,7 @@ def test_a_missing_framework_says_what_to_install(monkeypatch: pytest.MonkeyPatc
         db.run("digits-cnn", on=["torch"])
 
 
+@pytest.mark.long
 def test_a_sweep_has_a_row_for_each_size(tmp_path: Path) -> None:
     found = run_sweep(small_network(), "batch", (1, 3), on=["reference"], output=tmp_path, twin=False, **QUICK)
     assert [(row[0], row[1], row[2]) for row in found.rows()] == [("reference", "1", "right"), ("reference", "3", "right")]

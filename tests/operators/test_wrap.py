@@ -102,6 +102,7 @@ def test_functions_of_torch() -> None:
     assert agrees(wrap(torch.matmul, computes="MatMul"), Case.of("MatMul", (3, 4), (4, 2)))
 
 
+@pytest.mark.long
 def test_a_torch_function_that_is_compiled() -> None:
     torch = pytest.importorskip("torch")
     assert agrees(wrap(torch_gelu, computes="Gelu", device="torch:compile=aot_eager"), *GELU.values())

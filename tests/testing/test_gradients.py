@@ -80,6 +80,7 @@ def test_wrong_gradients_are_caught(found) -> None:
     assert not found.ok
 
 
+@pytest.mark.long
 def test_the_reasons_are_told(found) -> None:
     details = {r.name: r.outcome.detail for r in found.results}
     assert "at [2, 3, 4] is" in details["test_exp"] or "instead of" in details["test_exp"]

@@ -56,6 +56,7 @@ def test_all_that_is_written_is_read(tmp_path: Path) -> None:
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
 
 
+@pytest.mark.long
 @given(st.dictionaries(st.text(max_size=4), st.recursive(NUMBERS, lambda t: st.dictionaries(st.text(max_size=4), t))))
 @settings(max_examples=40, deadline=None)
 def test_any_keys(tree: dict[str, Any]) -> None:
@@ -120,6 +121,7 @@ def test_settings_that_make_no_sense(wrong: dict[str, int], tmp_path: Path) -> N
         Checkpoints(tmp_path, **wrong)
 
 
+@pytest.mark.long
 def test_a_process_killed_while_it_writes_loses_nothing(tmp_path: Path) -> None:
     """Killed at random moments of a loop that does nothing but write: what is there is always whole."""
     script = textwrap.dedent("""

@@ -11,6 +11,7 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "kill_and_resume.py"
 
 
+@pytest.mark.long
 def test_a_killed_run_loses_nothing() -> None:
     pytest.importorskip("torch")
     command = [sys.executable, str(SCRIPT), "--trials", "1", "--amid", "1", "--on", "torch:threads=1", "--seed", "5"]

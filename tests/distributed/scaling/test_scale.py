@@ -87,6 +87,7 @@ def test_from_the_command_line_to_the_record(call: Call, tmp_path: Path) -> None
     assert as_text(record, 160) in done.output
 
 
+@pytest.mark.long
 def test_weak_scaling_far_away_as_json_from_a_machine_file(call: Call, tmp_path: Path) -> None:
     segments = [Segment(parameters=LogGP(L=1e-6, o=2e-7, g=0, G=1e-10, gamma=1e-10))]
     link = Link(system="mpi", between="one node", pair=(0, 1), hosts=("a", "a"), segments=segments)

@@ -43,6 +43,7 @@ def test_it_is_with_the_arrays_and_rules_of_frameworks(framework: str, native: s
     check_equivalent(on_ranks(lambda comm: AllReduce(rule, comm), ranks, framework), alone(RULES["adam"]))
 
 
+@pytest.mark.long
 def test_it_is_with_keras() -> None:
     pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
     settings = {"beta1": 0.875, "beta2": 1 - 2.0**-10, "epsilon": 2.0**-25, "epsilon_beside": "raw"}

@@ -86,6 +86,7 @@ def test_a_kernel_that_never_returns_costs_its_own_case_only() -> None:
     assert not found.ok
 
 
+@pytest.mark.long
 def test_a_crash_is_named_and_the_others_go_on() -> None:
     found = check_operator(Crashes(), CASES, checks=FEW)
     assert [(f.word, f.reason) for f in found][:2] == [("failed", "its process crashed (SIGSEGV)")] * 2

@@ -101,6 +101,7 @@ class GeluPatches(Gelu):
         return super().forward(x, approximate=approximate)
 
 
+@pytest.mark.long
 def test_functions_of_torch_are_watched_in_the_child() -> None:
     found = check_operator(GeluPatches(), Case.of("Gelu", (6, 20)), checks=["contract", "patches"])
     assert (found[0].word, found[1].reason) == ("right", "it replaces torch.allclose")

@@ -70,6 +70,7 @@ def test_the_sanitizers_own_words_are_shown_and_the_operator_lives_on(tmp_path: 
         operator.forward(X, mode=4)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("asan")
 def test_reads_before_the_start_wild_pointers_and_gradients() -> None:
     operator = twice()

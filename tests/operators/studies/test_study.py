@@ -203,6 +203,7 @@ def test_an_instance_in_a_file_is_a_contestant_too() -> None:
     assert study({"x": kernel("instance")}, add(2), in_process=True, **QUICK)["x", "2 2"].verdict == "right"
 
 
+@pytest.mark.long
 def test_launches_and_the_twin_are_in_the_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cases = [add(4), add(8)]
     options = {**QUICK, "twin": True, "launches": 2, "output": tmp_path}

@@ -79,6 +79,7 @@ def test_a_kept_answer_is_found_after_timing() -> None:
     assert "it gives its earlier answer again for inputs it has not seen" in trial.reason
 
 
+@pytest.mark.long
 def test_isolation_starts_each_case_afresh() -> None:
     class Counting(db.Operator):
         computes = "Add"

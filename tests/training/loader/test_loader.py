@@ -211,6 +211,7 @@ def test_an_epoch_ends_when_another_is_begun_with_its_processes() -> None:
             next(newer)
 
 
+@pytest.mark.long
 def test_a_loader_lives_as_long_as_its_epoch_and_no_longer() -> None:
     epoch = Loader(Rows(), Sequential(40, 2), **PROCESS).epoch(0)
     next(epoch)

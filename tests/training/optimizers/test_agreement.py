@@ -45,6 +45,7 @@ def test_with_keras(row: Row, dtype: str) -> None:
     assert found.ok, found.table()
 
 
+@pytest.mark.long
 def test_muon_of_torch_is_the_reference_but_for_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     pair = db.optimizers["muon"](lr=RATE, weight_decay=0.1, others=None), db.optimizers["torch.muon"](lr=RATE)

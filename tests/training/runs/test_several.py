@@ -143,6 +143,7 @@ def test_labels(runs: Runs) -> None:
         Runs(runs.record, label="torch")
 
 
+@pytest.mark.long
 def test_in_processes_of_their_own(runs: Runs) -> None:
     make = partial(makers.dies, lr=0.03)
     apart = several(make, [1, 2], target=TARGET, every=32, epochs=6, label="reference", apart=True, progress=False)
