@@ -17,7 +17,8 @@ from deep_bench.testing.generated import GENERATORS, Draw, generated_cases
 
 FRAMEWORKS = ("onnxruntime", "tensorflow", "torch")
 EXAMPLES = 2
-MORE_EXAMPLES = {"onnxruntime": 60, "tensorflow": 15, "torch": 60}  # TensorFlow takes a quarter of a second to trace a network
+# TensorFlow takes a quarter of a second to trace a network.
+MORE_EXAMPLES = {"onnxruntime": 60, "tensorflow": 15, "torch": 60}
 QUIET = (HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large)
 
 OPERATORS = sorted(GENERATORS)
