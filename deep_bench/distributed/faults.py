@@ -202,7 +202,7 @@ class Verdicts:
 
     Example:
         >>> verdicts = Verdicts({0: RankStatus("n0", 10, 0.0), 1: RankStatus("n1", 11, 0.0)}, patience_s=60.0, every_s=0.5)
-        >>> verdicts.told(0, RankPlace(3, "allreduce", 0.2), 1.0)
+        >>> verdicts.heard_from(0, RankPlace(3, "allreduce", 0.2), 1.0)
         >>> verdicts.gone(1)
         >>> verdicts.fault(1.0)
         Fault(kind='lost', ranks=(1,), since_s=0.0, waiting={})
@@ -213,7 +213,7 @@ class Verdicts:
         self._patience_s, self._every_s = patience_s, every_s
         self._looked: float | None = None
 
-    def told(self, rank: int, place: RankPlace, now: float) -> None:
+    def heard_from(self, rank: int, place: RankPlace, now: float) -> None:
         """A rank has told where it is."""
         status = self.ranks[rank]
         status.heard, status.place = now, place

@@ -115,14 +115,14 @@ class ParameterAgreement:
     def _difference(self, mine: str, digests: np.ndarray) -> str:
         """What the first rank that differs from rank 0 has otherwise."""
         peer = int(np.argmax(digests != digests[0]))
-        first, theirs = (self._told(mine, rank).split("\n") for rank in (0, peer))
+        first, theirs = (self._text_of(mine, rank).split("\n") for rank in (0, peer))
         for number in range(max(len(first), len(theirs))):
             peer_line, root_line = (lines[number] if number < len(lines) else "none" for lines in (theirs, first))
             if peer_line != root_line:
                 return f"parameter {number} is {peer_line} on rank {peer}, and {root_line} on rank 0"
         raise AssertionError(f"ranks 0 and {peer} differ, and hold the same")
 
-    def _told(self, mine: str, rank: int) -> str:
+    def _text_of(self, mine: str, rank: int) -> str:
         """A rank's text, on all ranks."""
         text = np.frombuffer(mine.encode(), np.uint8)
         size = int(self._comm.broadcast(np.array([text.size], np.int64), rank)[0])
@@ -383,7 +383,7 @@ class DistributedOptimizer(Optimizer[A, S]):
         xp: ArrayFunctions[A],
         *,
         state: S | None = None,
-        told: Callable[[dict[str, A], S], None] | None = None,
+        after_update: Callable[[dict[str, A], S], None] | None = None,
     ) -> tuple[dict[str, A], S]:
         """Serve the other ranks until all have finished: what rank 0 does where the scheme is ``dedicated``.
 
@@ -391,12 +391,12 @@ class DistributedOptimizer(Optimizer[A, S]):
             parameters: Before the first step.
             xp: The functions of these arrays.
             state: To go on from; ``init`` by default.
-            told: Called with the parameters and the state after each update, so that they can be kept.
+            after_update: Called with the parameters and the state after each update, so that they can be kept.
 
         Returns:
             The last parameters and state.
         """
-        del parameters, xp, state, told
+        del parameters, xp, state, after_update
         raise Unsupported(f"{type(self).__name__} has no server", "update(…) on every rank")
 
     def finish(self, state: S, parameters: Arrays[A], xp: ArrayFunctions[A]) -> tuple[dict[str, A], S]:

@@ -375,7 +375,7 @@ class Monitor(Thread):
         if rank not in self._verdicts.ranks:
             return
         if "place" in content:
-            self._verdicts.told(rank, RankPlace(**content["place"]), monotonic())
+            self._verdicts.heard_from(rank, RankPlace(**content["place"]), monotonic())
         if "failure" in content:
             self._verdicts.failed(rank, Failure(**content["failure"]), monotonic())
         if "goodbye" in content:

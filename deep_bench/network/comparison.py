@@ -272,7 +272,7 @@ def _labelled(executors: Sequence[Any] | Mapping[str, Any], labels: Sequence[str
         labels = list(executors)
     else:
         subjects = list(executors) if not isinstance(executors, str) else [executors]
-        labels = _told_apart([default_label(subject) for subject in subjects]) if labels is None else list(labels)
+        labels = _distinct_labels([default_label(subject) for subject in subjects]) if labels is None else list(labels)
     if len(subjects) < 2:
         raise InvalidArgument(f"{len(subjects)} thing to compare", "two or more", "deep_bench.run checks a single framework")
     if len(labels) != len(subjects) or len(set(labels)) < len(labels):
@@ -282,7 +282,7 @@ def _labelled(executors: Sequence[Any] | Mapping[str, Any], labels: Sequence[str
     return dict(zip(labels, subjects, strict=True))
 
 
-def _told_apart(labels: Sequence[str]) -> list[str]:
+def _distinct_labels(labels: Sequence[str]) -> list[str]:
     """The labels, with a number behind each that was there before."""
     return [f"{label} ({labels[: i + 1].count(label)})" if label in labels[:i] else label for i, label in enumerate(labels)]
 

@@ -94,12 +94,12 @@ class History:
             >>> History(array("d", [0.5, float("nan")]), untold=[1]).lost_from is None
             True
         """
-        steps = self._told()
+        steps = self._steps_with_losses()
         finite = np.flatnonzero(np.isfinite(np.asarray(self.losses)[steps]))
         last = int(finite[-1]) if len(finite) else -1
         return int(steps[last + 1]) if last + 1 < len(steps) else None
 
-    def _told(self) -> NDArray[np.int64]:
+    def _steps_with_losses(self) -> NDArray[np.int64]:
         return np.setdiff1d(np.arange(len(self.losses)), self.untold)
 
     def about_losses(self) -> str:
@@ -120,12 +120,12 @@ class History:
             else f"{count} steps is not known, since their ranks were"
         )
         unknown = f"the loss of {steps} lost" if count else ""
-        return "; ".join(filter(None, (self._about_told(), unknown)))
+        return "; ".join(filter(None, (self._not_finite(), unknown)))
 
-    def _about_told(self) -> str:
+    def _not_finite(self) -> str:
         if self.lost_from is not None:
             return f"no finite loss from step {self.lost_from} on"
-        steps = self._told()
+        steps = self._steps_with_losses()
         lost_steps = steps[~np.isfinite(np.asarray(self.losses)[steps])]
         if not len(lost_steps):
             return ""

@@ -38,12 +38,12 @@ class StepTaker(ABC, Generic[A]):
     update_ns: int | None = None
 
     @abstractmethod
-    def __call__(self, inputs: Mapping[str, A], told: Callable[[dict[str, A]], Any] | None = None) -> dict[str, A]:
+    def __call__(self, inputs: Mapping[str, A], on_gradients: Callable[[dict[str, A]], Any] | None = None) -> dict[str, A]:
         """Take a step.
 
         Args:
             inputs: The data and the draws.
-            told: Called with the gradients before the update, where they can be had.
+            on_gradients: Called with the gradients before the update, where they can be had.
 
         Returns:
             The network's outputs, from before the update.
@@ -130,7 +130,7 @@ class SeparateStep(StepTaker[A]):
     def __call__(
         self,
         inputs: Mapping[str, A],
-        told: Callable[[dict[str, A]], Any] | None = None,
+        on_gradients: Callable[[dict[str, A]], Any] | None = None,
         *,
         on_ready: Callable[[str, A], None] | None = None,
         **further: Any,
@@ -139,7 +139,7 @@ class SeparateStep(StepTaker[A]):
 
         Args:
             inputs: See `Step`.
-            told: See `Step`.
+            on_gradients: See `Step`.
             on_ready: See `Executor.gradients`; gradients are told in the type that the optimizer gets them in.
             **further: What the rule's ``update`` takes besides.
         """
@@ -150,8 +150,8 @@ class SeparateStep(StepTaker[A]):
         ready = self._widening(on_ready) if self._narrow and on_ready is not None else on_ready
         outputs, gradients = self.executor.gradients(fed, self.loss, wrt=self._names, on_ready=ready)
         self.update_ns = perf_counter_ns()
-        if told is not None:
-            told(gradients)
+        if on_gradients is not None:
+            on_gradients(gradients)
 
         def evaluate(parameters: Mapping[str, A]) -> tuple[A, dict[str, A]]:
             self._assign(self._narrowed(parameters))
@@ -266,9 +266,9 @@ class FusedStep(StepTaker[A]):
         """The running means and variances."""
         return {name: self._held[name] for name in self._parts["statistics"]}
 
-    def __call__(self, inputs: Mapping[str, A], told: Callable[[dict[str, A]], Any] | None = None) -> dict[str, A]:
+    def __call__(self, inputs: Mapping[str, A], on_gradients: Callable[[dict[str, A]], Any] | None = None) -> dict[str, A]:
         """Take a step."""
-        del told
+        del on_gradients
         outputs = self.executor.forward({**inputs, **self._held})
         self._held = {name: outputs[following] for name, following in self._following.items()}
         return outputs

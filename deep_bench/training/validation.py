@@ -350,13 +350,13 @@ class Validation:
         first = self.chaos[0].drowned
         return text + (f" All of {', '.join(first)} is rounding from the first step on." if first else "")
 
-    def told(self, distances: Sequence[Distance]) -> Sequence[Distance]:
+    def informative(self, distances: Sequence[Distance]) -> Sequence[Distance]:
         """Those that tell something: before trajectories part, and until nothing is finite any more."""
         parts, lost = (inf if step is None else step for step in (self.parts, self.lost))
         return [d for d in distances if d.step < parts and d.step <= lost]
 
     def _worst(self, trained: Trained) -> Distance:
-        informative = self.told(trained.distances)
+        informative = self.informative(trained.distances)
         return max(informative or trained.distances[:1], key=lambda d: d.ratio)
 
     def to_json(self) -> dict[str, Any]:
@@ -533,7 +533,7 @@ class _DistanceWatch:
         return replace(validation, systems=systems)
 
     def _trained(self, label: str, distances: Sequence[Distance], validation: Validation) -> Trained:
-        informative = validation.told(distances)
+        informative = validation.informative(distances)
         beyond = next((d for d in informative if d.ratio > END_TO_END_RATIO), None)
         if beyond is not None:
             far = f"{beyond.ratio:.3g} times as far from the oracle's as rounding explains"

@@ -407,7 +407,7 @@ class _BenchmarkStudy:
 
     def run(self, machine: Machine | None, output: Path | None) -> CommunicationResult | None:
         """Everything, in order; each size is written as soon as it is there."""
-        places = self.together.told(local_facts(self.launched)) or []
+        places = self.together.gathered(local_facts(self.launched)) or []
         measures = machine is None
         if measures:
             self.bars.phase("messages", len(self.systems), "communicators")

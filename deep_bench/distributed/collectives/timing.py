@@ -244,7 +244,7 @@ class RankAgreement:
         self.stopped = bool(self.most(int(self._asked)))
         return bool(self.decided(int(wanted))[0]) and not self.stopped
 
-    def told(self, fact: Any) -> list[Any] | None:
+    def gathered(self, fact: Any) -> list[Any] | None:
         """What each rank tells, as JSON; on rank 0."""
         text = json.dumps(fact).encode()
         row = np.zeros(self.most(len(text)), np.uint8)
@@ -337,7 +337,7 @@ class OperationTrial:
         if self.together.most(int(failure is not None)):
             self.failure = failure or DeepBenchError(f"{self.kind.name} failed on another rank")
             return
-        counts = self.together.told(wrong)
+        counts = self.together.gathered(wrong)
         wrong_counts = {rank: count for rank, count in enumerate(counts or []) if count}
         if wrong_counts:
             self.wrong.append(f"{sum(wrong_counts.values())} wrong elements, on ranks {', '.join(map(str, wrong_counts))}")

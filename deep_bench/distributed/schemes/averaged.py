@@ -361,7 +361,7 @@ class Averaging(WrappingScheme[A]):
         return {"samples": xp.array(0, np.int64)}
 
     def regrouped(self, states: Sequence[Tree]) -> dict[str, Any]:
-        """See `Around.regrouped`, after which it is as after an average."""
+        """See `WrappingScheme.regrouped`, after which it is as after an average."""
         return {**super().regrouped(states), "samples": np.array(0, np.int64)}
 
     def update(

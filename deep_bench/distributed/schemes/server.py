@@ -136,7 +136,7 @@ class ParameterServer(DistributedOptimizer[A, Any]):
 
 _HEAD, _GRADIENT, _PARAMETERS = 604, 605, 606
 _PUSH, _DONE = 0, 1
-SERVER = 0
+SERVER_RANK = 0
 """The rank that serves."""
 
 
@@ -176,7 +176,7 @@ class ServerScheme(WrappingScheme[A]):
 
     def init(self, parameters: Arrays[A], xp: ArrayFunctions[A]) -> dict[str, Any]:
         """See `Optimizer.init`; only the server has the inner rule's state."""
-        if self.comm.rank == SERVER:
+        if self.comm.rank == SERVER_RANK:
             return {**super().init(parameters, xp), "clocks": xp.array(np.zeros(self.comm.size, np.int64))}
         return {"steps": xp.array(0, np.int64), "version": xp.array(0, np.int64)}
 
@@ -191,24 +191,24 @@ class ServerScheme(WrappingScheme[A]):
 
     def regrouped(self, states: Sequence[Tree]) -> dict[str, Any]:
         """The server's state, with its updates spread over the workers; workers begin with what it has."""
-        server, workers = states[SERVER], max(1, self.comm.size - 1)
+        server, workers = states[SERVER_RANK], max(1, self.comm.size - 1)
         updates = int(server["steps"])
         clocks = np.array([(updates + workers - 1 - worker) // workers for worker in range(workers)], np.int64)
-        if self.comm.rank == SERVER:
+        if self.comm.rank == SERVER_RANK:
             return {**server, "clocks": np.concatenate([[0], clocks])[: self.comm.size]}
         return {"steps": np.asarray(clocks[self.comm.rank - 1]), "version": np.array(updates, np.int64)}
 
-    def without(self, state: Tree, kept: Sequence[int], xp: ArrayFunctions[A]) -> dict[str, Any]:
+    def without(self, state: Tree, remaining: Sequence[int], xp: ArrayFunctions[A]) -> dict[str, Any]:
         """The state after ranks were lost.
 
         Args:
             state: Of this rank, before.
-            kept: The ranks that are left, by their numbers before.
+            remaining: The ranks that are left, by their numbers before.
             xp: The functions of its arrays.
         """
         if "clocks" not in state:
             return dict(state)
-        return {**state, "clocks": xp.array(np.asarray(xp.host(state["clocks"]))[list(kept)])}
+        return {**state, "clocks": xp.array(np.asarray(xp.host(state["clocks"]))[list(remaining)])}
 
     def update(
         self,
@@ -226,17 +226,17 @@ class ServerScheme(WrappingScheme[A]):
             InvalidArgument: On the server where there are workers.
         """
         del evaluate
-        if self.comm.size > 1 and self.comm.rank == SERVER:
+        if self.comm.size > 1 and self.comm.rank == SERVER_RANK:
             raise InvalidArgument("a step on rank 0, which serves the others", "serve(parameters, xp)")
         gradients, parameters = self.checked(gradients, parameters, samples, xp)
         if self.comm.size == 1:
             if self.record is not None:
-                self.record.append((SERVER, number(state["steps"], xp)))
+                self.record.append((SERVER_RANK, number(state["steps"], xp)))
             new, inner = self.stepped(gradients, state["inner"], parameters, xp)
             return new, {**state, "steps": one_more(state, xp), "inner": inner}
-        self.comm.send(np.array([_PUSH, number(state["version"], xp)], np.int64), SERVER, _HEAD)
+        self.comm.send(np.array([_PUSH, number(state["version"], xp)], np.int64), SERVER_RANK, _HEAD)
         for flat in self._pool.packed(by_name(gradients), xp).flats:
-            self.comm.send(flat, SERVER, _GRADIENT)
+            self.comm.send(flat, SERVER_RANK, _GRADIENT)
         new, version = self._pulled(parameters, xp)
         return new, {"steps": one_more(state, xp), "version": version}
 
@@ -245,17 +245,17 @@ class ServerScheme(WrappingScheme[A]):
         if self.comm.size == 1:
             return dict(parameters), dict(state)
         self.meet(parameters, xp)
-        self.comm.send(np.array([_DONE, number(state["version"], xp)], np.int64), SERVER, _HEAD)
+        self.comm.send(np.array([_DONE, number(state["version"], xp)], np.int64), SERVER_RANK, _HEAD)
         new, version = self._pulled(parameters, xp)
         return new, {**state, "version": version}
 
     def _pulled(self, parameters: Arrays[A], xp: ArrayFunctions[A]) -> tuple[dict[str, A], A]:
         version = np.empty(1, np.int64)
-        self.comm.recv(version, SERVER, _PARAMETERS)
+        self.comm.recv(version, SERVER_RANK, _PARAMETERS)
         self._pool.prepare(by_name(parameters), xp)
         buffers = self._pool.take()
         for flat in buffers.flats:
-            self.comm.recv(flat, SERVER, _PARAMETERS)
+            self.comm.recv(flat, SERVER_RANK, _PARAMETERS)
         return handed(buffers, parameters, self.inner, xp), xp.array(version[0], np.int64)
 
     def serve(
@@ -264,7 +264,7 @@ class ServerScheme(WrappingScheme[A]):
         xp: ArrayFunctions[A],
         *,
         state: Tree | None = None,
-        told: Callable[[dict[str, A], dict[str, Any]], None] | None = None,
+        after_update: Callable[[dict[str, A], dict[str, Any]], None] | None = None,
     ) -> tuple[dict[str, A], dict[str, Any]]:
         """See `DistributedOptimizer.serve`.
 
@@ -272,10 +272,12 @@ class ServerScheme(WrappingScheme[A]):
             InvalidArgument: Not on rank 0.
             CommunicationFailed: A worker is gone, and ``survive`` is off, or none is left.
         """
-        if self.comm.rank != SERVER:
+        if self.comm.rank != SERVER_RANK:
             raise InvalidArgument(f"serve on rank {self.comm.rank}", "rank 0; update(…) on the others")
         self.meet(parameters, xp)
-        return _ServerLoop(self, parameters, xp, self.init(parameters, xp) if state is None else dict(state), told).run()
+        return _ServerLoop(
+            self, parameters, xp, self.init(parameters, xp) if state is None else dict(state), after_update
+        ).run()
 
 
 class _ServerLoop(Generic[A]):
@@ -287,14 +289,14 @@ class _ServerLoop(Generic[A]):
         parameters: Arrays[A],
         xp: ArrayFunctions[A],
         state: dict[str, Any],
-        notify: Callable[[dict[str, A], dict[str, Any]], None] | None,
+        after_update: Callable[[dict[str, A], dict[str, Any]], None] | None,
     ) -> None:
-        self._scheme, self._xp, self._told = scheme, xp, notify
+        self._scheme, self._xp, self._after_update = scheme, xp, after_update
         self._comm: Communicator = scheme.comm
         self._parameters, self._state = dict(parameters), state
         self._version = number(state["steps"], xp)
         self._clocks = np.array(xp.host(state["clocks"]))
-        self._active = set(range(self._comm.size)) - {SERVER}
+        self._active = set(range(self._comm.size)) - {SERVER_RANK}
         self._waiting: list[int] = []
         self._finished: list[int] = []
         self._head = np.empty(2, np.int64)
@@ -353,8 +355,8 @@ class _ServerLoop(Generic[A]):
         self._waiting.append(worker)
         steps, clocks = xp.array(self._version, np.int64), xp.array(self._clocks.copy())
         self._state = {"steps": steps, "inner": inner, "clocks": clocks}
-        if self._told is not None:
-            self._told(self._parameters, self._state)
+        if self._after_update is not None:
+            self._after_update(self._parameters, self._state)
 
     def _release(self) -> None:
         """Send the parameters to those that wait and may go on."""

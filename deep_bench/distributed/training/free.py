@@ -38,7 +38,7 @@ class StopWishes:
         self._of_others: dict[int, int] = {}
         self._open: Request | None = None
         self._going = set(range(1, comm.size)) if comm.rank == 0 else {0} if comm.rank else set()
-        self._told = False
+        self._passed_on = False
         self._stop = False
         self._listen()
 
@@ -123,8 +123,8 @@ class StopWishes:
             self._open = None
 
     def _pass_on(self, order: int) -> None:
-        if not self._told:
-            self._told = True
+        if not self._passed_on:
+            self._passed_on = True
             for rank in range(1, self._comm.size):
                 try:
                     self._send(rank, _ORDER, order)
@@ -176,14 +176,14 @@ class ServerRank:
         comm: The ranks.
         trainer: Rank 0's.
         wishes: Who wants to stop.
-        told: Called after each update.
+        after_update: Called after each update.
         survive: Whether it goes on without workers that are lost; the loss of what they did last is not known.
     """
 
     def __init__(
-        self, comm: Communicator, trainer: Trainer[Any], wishes: StopWishes, told: Any, *, survive: bool = False
+        self, comm: Communicator, trainer: Trainer[Any], wishes: StopWishes, after_update: Any, *, survive: bool = False
     ) -> None:
-        self._comm, self._trainer, self._wishes, self._told, self._survive = comm, trainer, wishes, told, survive
+        self._comm, self._trainer, self._wishes, self._notify, self._survive = comm, trainer, wishes, after_update, survive
         self._step = _step(trainer)
         clocks = np.asarray(self._step.device.to_numpy(self._step.state["clocks"]))
         self._clocks = clocks.copy()
@@ -209,7 +209,7 @@ class ServerRank:
             self._hear(worker)
         trainer = self._trainer
         self._latest[worker] = trainer.progress.step
-        self._told()
+        self._notify()
         ends = trainer.progress.position + 1 == self._batches * (self._comm.size - 1)
         trainer.note(next(self._sizes[worker]), ends_epoch=ends)
         self._wishes.stops(trainer.wish)

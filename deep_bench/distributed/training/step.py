@@ -440,12 +440,12 @@ class DistributedStep(StepTaker[A]):
 
     # What it does
 
-    def __call__(self, inputs: Mapping[str, A], told: Callable[[dict[str, A]], Any] | None = None) -> dict[str, A]:
+    def __call__(self, inputs: Mapping[str, A], on_gradients: Callable[[dict[str, A]], Any] | None = None) -> dict[str, A]:
         """Take a step; all ranks do so together, unless the scheme says otherwise."""
         if self._normalization is not None:
             self._normalization.samples = self.samples
         on_ready = self.optimizer.begin(self.samples)
-        outputs = self._step(inputs, told, on_ready=on_ready, samples=self.samples)
+        outputs = self._step(inputs, on_gradients, on_ready=on_ready, samples=self.samples)
         self.update_ns = self._step.update_ns
         self.after_step(self.update_ns or 0)
         return outputs
@@ -486,10 +486,10 @@ class DistributedStep(StepTaker[A]):
         """Go on with what a server made of the parameters, and of the scheme's state."""
         self._step.hold(parameters, state)
 
-    def serve(self, told: Callable[[dict[str, A], Any], None]) -> None:
+    def serve(self, after_update: Callable[[dict[str, A], Any], None]) -> None:
         """Serve the workers until all have finished; see `DistributedOptimizer.serve`."""
         parameters = self._step.widened_parameters
-        self.hold(*self.optimizer.serve(parameters, self.device.xp, state=self.state, told=told))
+        self.hold(*self.optimizer.serve(parameters, self.device.xp, state=self.state, after_update=after_update))
 
     def finish(self) -> None:
         """This rank takes no further step; see `DistributedOptimizer.finish`."""

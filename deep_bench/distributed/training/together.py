@@ -111,23 +111,23 @@ def reason_of(comm: Communicator, wish: str, agreed: StepAgreement) -> str:
 
 
 @contextmanager
-def stop_signals(told: Callable[[], object]) -> Iterator[None]:
+def stop_signals(on_signal: Callable[[], object]) -> Iterator[None]:
     """Within the block, these signals are a call; see `Signals`. In the main thread only.
 
     SIGUSR1 is one of them: ``mpirun`` (Open MPI 5.0) kills its ranks 0.2 s after it gets Ctrl-C or SIGTERM, which is too
     soon for most steps; SIGUSR1 it passes on, and waits.
 
     Args:
-        told: Called at the first Ctrl-C or SIGTERM, and at each SIGUSR1; it should note it and no more.
+        on_signal: Called at the first Ctrl-C or SIGTERM, and at each SIGUSR1; it should note it and no more.
 
     Example:
         >>> with stop_signals(lambda: print("stop, please")):
         ...     signal.raise_signal(signal.SIGUSR1)
         stop, please
     """
-    signals = Signals(told)
+    signals = Signals(on_signal)
     main = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGUSR1, lambda *_: told()) if main else None
+    before = signal.signal(signal.SIGUSR1, lambda *_: on_signal()) if main else None
     signals.begin()
     try:
         yield

@@ -216,14 +216,14 @@ class _ByItself:
     """
 
     def __init__(self, agreed: Callable[[Callable[[], Any]], Any]) -> None:
-        self._agreed, self._told = agreed, False
+        self._agreed, self._has_failed = agreed, False
 
     def step(self, make: Callable[[], Any]) -> Any:
         """What the step needs before it meets others."""
         try:
             return self._agreed(make)
         except Exception:
-            self._told = True
+            self._has_failed = True
             raise
 
     def trainer(self, make: Callable[[], Trainer[Any]]) -> Trainer[Any]:
@@ -234,7 +234,7 @@ class _ByItself:
         except CommunicationFailed:
             raise  # on all ranks, or for lack of one
         except Exception as error:
-            if self._told:
+            if self._has_failed:
                 raise
             failure = error
 

@@ -34,7 +34,7 @@ def judged(*places: RankPlace | None, now: float = 100.0) -> tuple[Verdicts, Fau
     )
     for rank, place in enumerate(places):
         if place is not None:
-            verdicts.told(rank, place, now)
+            verdicts.heard_from(rank, place, now)
     return verdicts, verdicts.fault(now)
 
 
@@ -63,7 +63,7 @@ def test_all_that_wait_for_each_other_are_told_by_operation() -> None:
     )
     verdicts.left(0)
     assert told(verdicts, verdicts.fault(100.0)).startswith("rank 0 of 2 on n0 came to its end, while for 61 s rank 1 waits")
-    verdicts.told(1, BUSY, 100.0)
+    verdicts.heard_from(1, BUSY, 100.0)
     assert (
         "rank 1 of 2 on n1 hangs: for 66 s, after 12 steps, in loss.py:7, forward, while rank 0 waits in the end of all"
         in (told(verdicts, verdicts.fault(100.0)))
@@ -76,7 +76,7 @@ def test_one_that_stopped_is_told_but_nobody_after_a_sleep_of_the_one_that_looks
     assert "has not answered for 100 s" in told(verdicts, fault)
     verdicts, fault = judged(FINE, FINE)
     assert (fault, verdicts.fault(500.0)) == (None, None)
-    verdicts.told(0, FINE, 565.0)
+    verdicts.heard_from(0, FINE, 565.0)
     assert verdicts.fault(500.5) is None
     for now in range(501, 562):
         verdicts.fault(float(now))

@@ -56,7 +56,7 @@ class Served:
         comm, xp, to_numpy = scheme.comm, self.device.xp, self.device.to_numpy
         held = mapped(self.device.from_numpy, start(self.dtype))
         if comm.rank == 0 and comm.size > 1:
-            end, state = scheme.serve(held, xp, told=lambda w, _: self.versions.append(mapped(to_numpy, w)))
+            end, state = scheme.serve(held, xp, after_update=lambda w, _: self.versions.append(mapped(to_numpy, w)))
             assert int(to_numpy(state["steps"])) == len(self.versions) == int(to_numpy(state["clocks"]).sum())
             return mapped(to_numpy, end)
         state = scheme.init(held, xp)

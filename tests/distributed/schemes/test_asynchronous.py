@@ -106,7 +106,7 @@ def _vanishing(survive: bool, amid: bool, order: int | None = 0, *, heard_elsewh
         scheme, held = Asynchronous(MOMENTUM, comm, survive=survive, record=record), start()
         if comm.rank == 0:
             told = (lambda *_: comm.lost()) if heard_elsewhere else None
-            return scheme.serve(held, NUMPY, told=told)[0]
+            return scheme.serve(held, NUMPY, after_update=told)[0]
         state = scheme.init(held, NUMPY)
         for step in range(4):
             if comm.rank == 2 and step == 1:

@@ -93,8 +93,8 @@ class Sums(FastGossip):
 class Forgets(FastStale):
     """Records nothing."""
 
-    def serve(self, parameters, xp, *, state=None, told=None):
-        found = super().serve(parameters, xp, state=state, told=told)
+    def serve(self, parameters, xp, *, state=None, after_update=None):
+        found = super().serve(parameters, xp, state=state, after_update=after_update)
         self.record.clear()
         return found
 
