@@ -16,7 +16,6 @@ from deep_bench.errors import DeepBenchError, InvalidArgument, Unsupported
 from deep_bench.graph import Network
 from deep_bench.measure.environment import StealMeter, provenance
 from deep_bench.measure.units import duration
-from deep_bench.mlperf.inference import loadgen
 from deep_bench.mlperf.inference.audit import (
     ACCURACY_TEXT,
     LOG,
@@ -29,7 +28,7 @@ from deep_bench.mlperf.inference.audit import (
     clean_folder,
     seals,
 )
-from deep_bench.mlperf.inference.child import HELD
+from deep_bench.mlperf.inference.child import HELD, loadgen_version, require
 from deep_bench.mlperf.inference.logs import TRACE, read_answers, read_detail, read_summary, read_trace
 from deep_bench.mlperf.inference.record import InferenceRecord, LatencyRecord, LoadgenRecord, caveats, judged, save
 from deep_bench.mlperf.inference.settings import Conf, Mode, ScenarioName, Settings, conf_of
@@ -120,7 +119,7 @@ def run(
         InvalidArgument: Settings that do not go together, a system that is not there, or a folder with files.
         DeepBenchError: A network or data set that cannot be used.
     """
-    loadgen.require()
+    require()
     settings = settings or Settings()
     settings = replace(settings, scenario=scenario or settings.scenario, mode=mode or settings.mode)
     work = make_work(network, framework, dataset, settings, None if root is None else str(root))
@@ -208,7 +207,7 @@ def _first_record(
         settings=fields,
         remarks=list(conf.remarks),
         notes=list(conf.notes),
-        loadgen=LoadgenRecord(version=loadgen.loadgen_version()),
+        loadgen=LoadgenRecord(version=loadgen_version()),
     )
 
 
