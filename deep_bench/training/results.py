@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,13 +10,12 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.table import Table
 
 from deep_bench.errors import InvalidArgument, UnknownName, Unsupported
 from deep_bench.measure.metrics import MetricRecord
 from deep_bench.measure.units import duration, in_bytes, share, significant, time_unit
-from deep_bench.records.table import columns, print_note, print_table
+from deep_bench.records.table import figure_columns, text_of
 from deep_bench.training.figures import (
     FEWEST,
     MlperfScore,
@@ -134,25 +132,19 @@ class Runs:
             width: Columns of text; by default those of the terminal, or 160 where there is none.
         """
 
-        return as_text(self, width)
+        return text_of(_report(self), width)
 
     def __repr__(self) -> str:
         return self.report()
 
 
-def as_text(runs: Runs, width: int | None = None) -> str:
-    """All tables, and the lines below them."""
-    out = io.StringIO()
-    console = Console(file=out, width=width or columns(), highlight=False, color_system=None)
-    print_table(console, _run_table(runs))
-    for part in _report_parts(runs):
-        print_table(console, _time_table(part))
+def _report(runs: Runs) -> Iterator[Table | str]:
+    """Tables of the runs, of where their time went and of their ranks; then what they mean."""
+    yield _run_table(runs)
+    yield from map(_time_table, _report_parts(runs))
     for run in runs.runs:
-        for table in rank_tables(run):
-            print_table(console, table)
-    for line in _lines_below(runs):
-        print_note(console, line)
-    return out.getvalue().rstrip("\n")
+        yield from rank_tables(run)
+    yield from _lines_below(runs)
 
 
 def _report_parts(runs: Runs) -> list[Runs]:
@@ -162,10 +154,9 @@ def _report_parts(runs: Runs) -> list[Runs]:
 
 def _run_table(runs: Runs) -> Table:
     names = list(dict.fromkeys(name for run in runs.runs for name in run.scores))
-    record = runs.record
     subject = next((run.network.name for run in runs.runs if run.network is not None), "training")
     data = next((f" on {run.data['train']['name']}" for run in runs.runs if "train" in run.data), "")
-    target = record.target
+    target = runs.record.target
     goal = (
         ""
         if target is None
@@ -173,16 +164,10 @@ def _run_table(runs: Runs) -> Table:
     )
     often = dict.fromkeys(str(run.every) for run in runs.runs if run.every is not None)
     every = f" · evaluated every {' or '.join(often)} samples" if often else ""
-    table = Table(title=f"{subject}{data}{goal}{every}", pad_edge=False)
-    table.add_column("run")
-    table.add_column("time to target" if runs.record.target is not None else "time", justify="right")
-    table.add_column("samples", justify="right")
-    table.add_column("steps", justify="right")
-    for name in names:
-        table.add_column(f"{name}: final (best)", justify="right")
-    table.add_column("samples/s (95 % interval)", justify="right")
-    table.add_column("setup", justify="right")
-    table.add_column("ended")
+    time = "time to target" if target is not None else "time"
+    scores = [f"{name}: final (best)" for name in names]
+    figures = figure_columns(time, "samples", "steps", *scores, "samples/s (95 % interval)", "setup")
+    table = Table("run", *figures, "ended", title=f"{subject}{data}{goal}{every}", pad_edge=False)
     for run in runs.runs:
         table.add_row(*_run_row(runs, run, names))
     return table
@@ -231,10 +216,8 @@ def _time_table(runs: Runs) -> Table:
             total[name] = total.get(name, 0) + ns
     every = sum(total.values())
     steps = [history.phases() for history in histories if history.steps]
-    table = Table(title=f"where the time of {runs.label or 'all runs'} went", pad_edge=False)
-    table.add_column("part")
-    for name in ("in all", "share", "median of a step"):
-        table.add_column(name, justify="right")
+    figures = figure_columns("in all", "share", "median of a step")
+    table = Table("part", *figures, title=f"where the time of {runs.label or 'all runs'} went", pad_edge=False)
     for name, ns in total.items():
         medians = [phases[name] for phases in steps if name in phases]
         median = duration(float(np.median(np.concatenate(medians))) / 1e9) if medians else "–"
@@ -383,10 +366,9 @@ def split_of_ranks(ranks: list[RankRecord]) -> RankSplit | None:
 
 def rank_tables(run: RunRecord) -> Iterator[Table]:
     """Time of a step and messages, by rank."""
-    if run.ranks is None:
-        return
-    yield _rank_table(run.ranks)
-    yield _messages(run.ranks)
+    if run.ranks is not None:
+        yield _rank_table(run.ranks)
+        yield _messages(run.ranks)
 
 
 def rank_lines(run: RunRecord) -> Iterator[str]:
@@ -419,11 +401,8 @@ def rank_lines(run: RunRecord) -> Iterator[str]:
 
 
 def _rank_table(ranks: RanksRecord) -> Table:
-    table = Table(title="a step on each rank: medians", pad_edge=False)
-    table.add_column("rank")
-    for name in ("steps", "samples", "computing", "waiting", "exposed messages", "overlapped messages", "agreeing"):
-        table.add_column(name, justify="right")
-    table.add_column("where")
+    names = ("steps", "samples", "computing", "waiting", "exposed messages", "overlapped messages", "agreeing")
+    table = Table("rank", *figure_columns(*names), "where", title="a step on each rank: medians", pad_edge=False)
     breakdown = split_of_ranks(ranks.ranks)
     for number, rank in enumerate(ranks.ranks):
         shown = ["–"] * 5
@@ -437,28 +416,17 @@ def _rank_table(ranks: RanksRecord) -> Table:
 
 
 def _rank_place(rank: RankRecord) -> str:
-    cpus = rank.local.get("cpus")
-    bound = f", CPUs {_numbered(cpus)}" if isinstance(cpus, list) and cpus else ""
+    cpus, bound = rank.local.get("cpus"), ""
+    if isinstance(cpus, list) and cpus:
+        numbers = [int(str(cpu)) for cpu in cpus]
+        in_a_row = len(numbers) > 1 and numbers == list(range(numbers[0], numbers[-1] + 1))
+        bound = f", CPUs {f'{numbers[0]}-{numbers[-1]}' if in_a_row else ', '.join(map(str, numbers))}"
     return f"{rank.local.get('host', '–')}{bound}, {rank.local.get('device') or '–'}"
 
 
-def _numbered(cpus: Sequence[object]) -> str:
-    numbers = [int(str(cpu)) for cpu in cpus]
-    whole = numbers == list(range(numbers[0], numbers[-1] + 1))
-    return f"{numbers[0]}-{numbers[-1]}" if whole and len(numbers) > 1 else ", ".join(map(str, numbers))
-
-
 def _messages(ranks: RanksRecord) -> Table:
-    table = Table(title="messages of all ranks", pad_edge=False)
-    table.add_column("operation")
-    for name in (
-        "calls of a rank",
-        "handed over",
-        "sent by the usual algorithms",
-        "from a rank, most",
-        "time in calls, median",
-    ):
-        table.add_column(name, justify="right")
+    names = ("calls of a rank", "handed over", "sent by the usual algorithms", "from a rank, most", "time in calls, median")
+    table = Table("operation", *figure_columns(*names), title="messages of all ranks", pad_edge=False)
     for operation in dict.fromkeys(m.operation for rank in ranks.ranks for m in rank.messages):
         messages = [m for rank in ranks.ranks for m in rank.messages if m.operation == operation]
         calls = sorted({m.calls for m in messages})

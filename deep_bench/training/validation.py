@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any, Generic, Literal
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 from tqdm import tqdm
 
@@ -23,7 +21,7 @@ from deep_bench.errors import InvalidArgument, UnknownName
 from deep_bench.framework import A, Executor
 from deep_bench.graph import NetworkLike
 from deep_bench.network.train_step import TrainingStep, training_step
-from deep_bench.records.table import columns, print_note, print_table
+from deep_bench.records.table import figure_columns, text_of
 from deep_bench.tensor import unit_roundoff
 from deep_bench.training.dataset import Dataset
 from deep_bench.training.form import Feed, TrainingForm, training_form
@@ -316,22 +314,14 @@ class Validation:
 
     def table(self) -> str:
         """A row for each system, and what rounding does to the reference itself."""
-        table = Table("system", "verdict")
-        for name in ("worst step", "error", "by rounding", "ratio", "last loss"):
-            table.add_column(name, justify="right")
-        table.add_column("in")
+        figures = figure_columns("worst step", "error", "by rounding", "ratio", "last loss")
+        table = Table("system", "verdict", *figures, "in")
         for trained in self.systems:
-            worst = self._worst(trained)
-            figures = [str(worst.step), f"{worst.error:.2g}", f"{worst.rounding:.2g}", f"{worst.ratio:.3g}"]
-            table.add_row(trained.system, trained.word, *figures, f"{trained.distances[-1].loss:.4g}", worst.quantity)
-        out = io.StringIO()
-        console = Console(file=out, width=columns(), color_system=None)
-        print_table(console, table)
-        for trained in self.systems:
-            if trained.reason:
-                print_note(console, f"{trained.system}: {trained.reason}")
-        print_note(console, self.about_chaos())
-        return out.getvalue()
+            worst = max(self.told(trained.distances) or trained.distances[:1], key=lambda d: d.ratio)
+            cells = [str(worst.step), f"{worst.error:.2g}", f"{worst.rounding:.2g}", f"{worst.ratio:.3g}"]
+            table.add_row(trained.system, trained.word, *cells, f"{trained.distances[-1].loss:.4g}", worst.quantity)
+        reasons = [f"{trained.system}: {trained.reason}" for trained in self.systems if trained.reason]
+        return text_of([table, *reasons, self.about_chaos()]) + "\n"
 
     __str__ = table
 
@@ -354,10 +344,6 @@ class Validation:
         """Those that tell something: before trajectories part, and until nothing is finite any more."""
         parts, lost = (inf if step is None else step for step in (self.parts, self.lost))
         return [d for d in distances if d.step < parts and d.step <= lost]
-
-    def _worst(self, trained: Trained) -> Distance:
-        informative = self.told(trained.distances)
-        return max(informative or trained.distances[:1], key=lambda d: d.ratio)
 
     def to_json(self) -> dict[str, Any]:
         """It in plain types."""
