@@ -50,8 +50,10 @@ def text_of(parts: Iterable[Table | Text | str], width: int | None = None) -> st
         width: The characters in a line; by default `columns`.
 
     Example:
-        >>> text_of([Text("a title"), "a sentence of several words"], width=16)
-        'a title\na sentence of\nseveral words'
+        >>> print(text_of([Text("a title"), "a sentence of several words"], width=16))
+        a title
+        a sentence of
+        several words
     """
     out = io.StringIO()
     console = Console(file=out, width=width or columns(), color_system=None, highlight=False)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from rich.table import Table
 
 from deep_bench.errors import InvalidArgument, UnknownName, Unsupported
 from deep_bench.measure.metrics import MetricRecord
-from deep_bench.measure.units import duration, in_bytes, share, significant, time_unit
+from deep_bench.measure.units import duration, in_bytes, share, significant
 from deep_bench.records.table import figure_columns, text_of
 from deep_bench.training.figures import (
     FEWEST,
@@ -77,6 +77,11 @@ class Runs:
         return [run for run in self.runs if run.stopped_because != INTERRUPTED]
 
     @property
+    def parts(self) -> list[Runs]:
+        """Those of each label apart."""
+        return [Runs(self.record, label=label) for label in dict.fromkeys(run.label for run in self.runs)]
+
+    @property
     def target(self) -> TargetRecord:
         """What they were to reach.
 
@@ -123,6 +128,10 @@ class Runs:
             Unsupported: matplotlib is not installed.
         """
 
+        try:
+            from deep_bench.training.plots import draw_runs
+        except ImportError as error:
+            raise Unsupported("a picture without matplotlib", advice="pip install deep-bench[report]") from error
         return draw_runs(self, file)
 
     def report(self, width: int | None = None) -> str:
@@ -141,15 +150,10 @@ class Runs:
 def _report(runs: Runs) -> Iterator[Table | str]:
     """Tables of the runs, of where their time went and of their ranks; then what they mean."""
     yield _run_table(runs)
-    yield from map(_time_table, _report_parts(runs))
+    yield from map(_time_table, runs.parts)
     for run in runs.runs:
         yield from rank_tables(run)
     yield from _lines_below(runs)
-
-
-def _report_parts(runs: Runs) -> list[Runs]:
-    """Those of each label apart."""
-    return [Runs(runs.record, label=label) for label in dict.fromkeys(run.label for run in runs.runs)]
 
 
 def _run_table(runs: Runs) -> Table:
@@ -238,7 +242,7 @@ def _lines_below(runs: Runs) -> Iterator[str]:
         yield f"{name}: {facts.direction} is better"
     for run in runs.runs:
         yield from rank_lines(run)
-    for part in _report_parts(runs):
+    for part in runs.parts:
         before = f"{part.label}: " if part.label else ""
         if runs.record.target is not None and part.finished:
             yield from (before + line for line in _target_lines(part))
@@ -439,83 +443,3 @@ def _messages(ranks: RanksRecord) -> Table:
             duration(float(np.median([m.spent_ns for m in messages])) / 1e9),
         )
     return table
-
-
-def draw_runs(runs: Runs, file: str | Path) -> Path:
-    """Above the time of each run, below the share of runs that have not reached the target yet.
-
-    Raises:
-        InvalidArgument: The file cannot be written, or there was no target.
-        Unsupported: matplotlib is not installed.
-    """
-    try:
-        from deep_bench.records import pictures
-    except ImportError as error:
-        raise Unsupported("a picture without matplotlib", advice="pip install deep-bench[report]") from error
-    parts = [Runs(runs.record, label=label) for label in dict.fromkeys(run.label for run in runs.finished)]
-    times = runs.to_target
-    scale, unit = time_unit(max((t.seconds for t in times), default=1.0))
-    rows = 0.22 * len(times)
-    figure = pictures.new_figure(4.8 + rows)
-    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(1 + rows, 2.6))
-    _dots(upper, parts, scale)
-    for number, part in enumerate(parts):
-        _curve(lower, part, scale, number)
-    lower.set_ylim(-0.03, 1.03)
-    lower.set_ylabel("share still going (Kaplan-Meier)")
-    pictures.tidy(lower)
-    target = runs.target
-    sign = "≥" if target.direction == "higher" else "≤"
-    lower.set_xlabel(f"time to {target.score} {sign} {target.value:g} ({unit}), lower is better")
-    lower.set_xlim(left=0)
-    figure.legend(*lower.get_legend_handles_labels(), frameon=False, loc="outside lower center", ncols=len(parts) + 2)
-    return pictures.write(figure, file)
-
-
-def _dots(axes: Any, parts: list[Runs], scale: float) -> None:
-    from deep_bench.records import pictures
-
-    names: list[str] = []
-    for number, part in enumerate(parts):
-        for reached, style in ((True, {"marker": "o"}), (False, {"marker": ">", "markerfacecolor": "none"})):
-            rows = [(len(names) + row, t.seconds / scale) for row, t in enumerate(part.to_target) if t.reached is reached]
-            axes.plot(
-                [x for _, x in rows],
-                [row for row, _ in rows],
-                linestyle="",
-                color=pictures.colour(number),
-                label=("reached", "went on without reaching it")[not reached] if number == 0 else None,
-                **style,
-            )
-        names += [f"{part.label} seed {run.seed}".strip() for run in part.finished]
-    axes.set_yticks(range(len(names)), names, fontsize=pictures.SMALL)
-    axes.set_ylim(-0.7, len(names) - 0.3)
-    axes.invert_yaxis()
-    axes.legend(frameon=False, loc="lower center", ncols=2, bbox_to_anchor=(0.5, 1.0))
-    pictures.tidy(axes, axis="x")
-
-
-def _curve(axes: Any, runs: Runs, scale: float, number: int) -> None:
-    from deep_bench.records import pictures
-
-    survival, last = runs.survival(), max(t.seconds for t in runs.to_target) / scale
-    times = np.concatenate([[0.0], survival.times / scale, [last]])
-    colour = pictures.colour(number)
-    if len(survival.low):
-        low, high = (_filled(end) for end in (survival.low, survival.high))
-        label = "95 % band, pointwise" if number == 0 else None
-        axes.fill_between(times, low, high, step="post", color=colour, alpha=0.15, linewidth=0, label=label)
-    going = np.concatenate([[1.0], survival.going, survival.going[-1:] if len(survival.going) else [1.0]])
-    axes.plot(times, going, drawstyle="steps-post", color=colour, label=runs.label or "estimate")
-    if survival.median is not None:
-        median = survival.median / scale
-        label = "median" if number == 0 else None
-        axes.plot([0, median, median], [0.5, 0.5, 0], ":", color=colour, linewidth=1, label=label)
-
-
-def _filled(end: np.ndarray) -> np.ndarray:
-    """One end of the band from time 0 to the last; where the formula has no value, what it had before."""
-    values = [1.0]
-    for value in end:
-        values.append(values[-1] if np.isnan(value) else float(value))
-    return np.array([*values, values[-1]])
