@@ -23,8 +23,8 @@ from deep_bench.training.callbacks import (
     TrainingMemory,
     WorstSamples,
 )
-from deep_bench.training.plots import history_figure
 from deep_bench.training.checkpoint import read_checkpoint, write_checkpoint
+from deep_bench.training.plots import history_figure
 from deep_bench.training.scores import Accuracy, SampleLosses, cross_entropies
 from tests.training import small
 
