@@ -29,8 +29,8 @@ from deep_bench.training.run_state import (
     packed,
 )
 from deep_bench.training.samplers import Sampler, natural
+from deep_bench.training.scores import Evaluation
 from deep_bench.training.steps import SeparateStep, StepTaker, Tree, step_on
-from deep_bench.training.validation import Evaluation
 
 _READ_EVERY = 256
 """Losses stay on the device until this many steps are done, or somebody asks: reading one waits for the device."""
