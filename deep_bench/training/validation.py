@@ -22,7 +22,7 @@ from deep_bench.graph import NetworkLike
 from deep_bench.network.train_step import TrainingStep, training_step
 from deep_bench.records.table import figure_columns, text_of
 from deep_bench.tensor import unit_roundoff
-from deep_bench.training.form import Feed, TrainingForm, training_form
+from deep_bench.training.form import Feed, training_form
 from deep_bench.training.optimizer import Optimizer
 from deep_bench.training.samplers import natural
 from deep_bench.training.steps import StepTaker, step_on
@@ -318,7 +318,15 @@ def validate_training(
     if natural("samples", samples) < 2 or natural("steps", steps) < 1:
         raise InvalidArgument(f"{steps} steps with {samples} runs with rounding errors", "at least 1 and 2")
     form = training_form(network)
-    systems = _systems(on, form, optimizer, loss)
+    named = on if isinstance(on, Mapping) else {str(system): system for system in on}
+    if not named:
+        raise InvalidArgument("no systems to validate", "at least one framework, such as 'torch'")
+    systems: dict[str, StepTaker[Any]] = {
+        label: system
+        if isinstance(system, StepTaker)
+        else step_on(Variant.parse(system).create(), form, optimizer, loss=loss)
+        for label, system in named.items()
+    }
     whole = training_step(form.training, loss, optimizer=optimizer)
     following, initial = {**whole.following, **form.state}, {**whole.initial, **form.initial}
     names = tuple(n for n in whole.initial if n in form.training.parameters)
@@ -341,18 +349,6 @@ def validate_training(
     if not watch.chaos:
         raise InvalidArgument("no batches to train on", "at least one")
     return watch.result(samples)
-
-
-def _systems(on: Any, form: TrainingForm, optimizer: Optimizer[Any, Any], loss: str) -> dict[str, StepTaker[Any]]:
-    named = on if isinstance(on, Mapping) else {str(system): system for system in on}
-    if not named:
-        raise InvalidArgument("no systems to validate", "at least one framework, such as 'torch'")
-    return {
-        label: system
-        if isinstance(system, StepTaker)
-        else step_on(Variant.parse(system).create(), form, optimizer, loss=loss)
-        for label, system in named.items()
-    }
 
 
 class _DistanceWatch:
@@ -417,17 +413,17 @@ class _DistanceWatch:
     def _trained(self, label: str, distances: Sequence[Distance], validation: Validation) -> Trained:
         informative = validation.told(distances)
         beyond = next((d for d in informative if d.ratio > END_TO_END_RATIO), None)
+        word: Word = "no information"
         if beyond is not None:
             far = f"{beyond.ratio:.3g} times as far from the oracle's as rounding explains"
-            reason = f"after step {beyond.step}, {beyond.quantity} is {beyond.apart or far}"
-            return Trained(label, "wrong", reason, beyond.step, tuple(distances))
-        if not informative:
+            word, reason = "wrong", f"after step {beyond.step}, {beyond.quantity} is {beyond.apart or far}"
+        elif not informative:
             reason = "rounding drowns everything from the first step on"
-            return Trained(label, "no information", reason, None, tuple(distances))
-        if self.lost == 1:
+        elif self.lost == 1:
             reason = "the loss or the data are not finite from step 1 on"
-            return Trained(label, "no information", reason, None, tuple(distances))
-        return Trained(label, "right", "", None, tuple(distances))
+        else:
+            word, reason = "right", ""
+        return Trained(label, word, reason, beyond.step if beyond is not None else None, tuple(distances))
 
 
 def batches_of(loader: Any, epochs: int = 1_000_000) -> Iterator[Mapping[str, np.ndarray]]:
