@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,6 +35,36 @@ def columns() -> int:
         return width
     text = os.environ.get("COLUMNS", "")
     return int(text) if text.isdecimal() and int(text) > 0 else _WIDTH
+
+
+def figure_columns(*names: str) -> list[Column]:
+    """Columns for figures, which are justified to the right."""
+    return [Column(name, justify="right") for name in names]
+
+
+def text_of(parts: Iterable[Table | Text | str], width: int | None = None) -> str:
+    """A report as text.
+
+    Args:
+        parts: Tables, as `print_table` prints them; sentences, as `print_note` does; lines (`Text`), as `print_line` does.
+        width: The characters in a line; by default `columns`.
+
+    Example:
+        >>> print(text_of([Text("a title"), "a sentence of several words"], width=16))
+        a title
+        a sentence of
+        several words
+    """
+    out = io.StringIO()
+    console = Console(file=out, width=width or columns(), color_system=None, highlight=False)
+    for part in parts:
+        if isinstance(part, Table):
+            print_table(console, part)
+        elif isinstance(part, Text):
+            print_line(console, part)
+        else:
+            print_note(console, part)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
 def print_table(console: Console, table: Table, keys: int = 1) -> None:

@@ -32,7 +32,7 @@ from .results import Runs as Runs
 from .run_state import History as History
 from .runs import several as several
 from .samplers import Sampler as Sampler
+from .scores import Evaluation as Evaluation
 from .trainer import Trainer as Trainer
-from .validation import Evaluation as Evaluation
 from .validation import validate_training as validate_training
 from .workload import train as train

@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
@@ -154,12 +155,6 @@ class OptimizerContestant:
         self, parameters: Mapping[str, np.ndarray], gradients: Gradients, steps: int, evaluate: Evaluate | None = None
     ) -> list[dict[str, np.ndarray]]:
         """The parameters after each step, as NumPy arrays of their own type; what is not finite is judged, and no error."""
-        with np.errstate(all="ignore"):
-            return self._trajectory(parameters, gradients, steps, evaluate)
-
-    def _trajectory(
-        self, parameters: Mapping[str, np.ndarray], gradients: Gradients, steps: int, evaluate: Evaluate | None
-    ) -> list[dict[str, np.ndarray]]:
         device, xp = self.device, self.device.xp
         held = {name: device.from_numpy(np.array(x)) for name, x in parameters.items()}
         dtypes = {name: x.dtype for name, x in parameters.items()}
@@ -173,15 +168,16 @@ class OptimizerContestant:
             loss, slopes = evaluate({name: device.to_numpy(x) for name, x in point.items()})
             return device.from_numpy(np.asarray(loss)), native(slopes)
 
-        for step in range(steps):
-            point = {name: np.array(device.to_numpy(x)) for name, x in evaluation_point(self.rule, held, state).items()}
-            slopes = native(gradients(step, point))
-            before, at = held, None if evaluate is None else elsewhere
-            held, state = updated(self.rule, slopes, state, before, xp, evaluate=at)
-            check_types(self.rule, before, held, xp)
-            device.synchronize()
-            trajectory.append({name: np.array(device.to_numpy(x)) for name, x in held.items()})
-        return trajectory
+        with np.errstate(all="ignore"):
+            for step in range(steps):
+                point = {name: np.array(device.to_numpy(x)) for name, x in evaluation_point(self.rule, held, state).items()}
+                slopes = native(gradients(step, point))
+                before, at = held, None if evaluate is None else elsewhere
+                held, state = updated(self.rule, slopes, state, before, xp, evaluate=at)
+                check_types(self.rule, before, held, xp)
+                device.synchronize()
+                trajectory.append({name: np.array(device.to_numpy(x)) for name, x in held.items()})
+            return trajectory
 
 
 def optimizer_contestants(given: tuple[Any, ...]) -> list[OptimizerContestant]:
@@ -192,36 +188,25 @@ def optimizer_contestants(given: tuple[Any, ...]) -> list[OptimizerContestant]:
         pairs = [(None, entry) for entry in given]
     entries: list[OptimizerContestant] = []
     for label, entry in pairs:
-        rule, device = _parted(entry)
-        name = base = label or _label(entry, rule)
+        rule, device = entry if isinstance(entry, tuple) and len(entry) == 2 else (entry, None)
+        if isinstance(rule, str):
+            rule = optimizers[rule]()
+        if not isinstance(rule, Optimizer):
+            expected = "an optimizer, a name of db.optimizers, or (optimizer, framework)"
+            raise InvalidArgument(f"{rule!r} to compare", expected)
+        home = rule.framework or (device if isinstance(device, str) else None)
+        device = device or home or "reference"
+        framework = frameworks[device]() if isinstance(device, str) else device
+        check_home(rule, framework)
+        kind = getattr(rule, "kind", type(rule).__name__).lower()
+        name = base = label or (entry if isinstance(entry, str) else f"{home}.{kind}" if home else kind)
         used_names, number = {c.label for c in entries}, 2
         while name in used_names:
             name, number = f"{base} {number}", number + 1
-        entries.append(OptimizerContestant(name, rule, device))
+        entries.append(OptimizerContestant(name, rule, framework))
     if len(entries) < 2:
         raise InvalidArgument(f"{len(entries)} optimizers", "two at least: the first is what the others are judged by")
     return entries
-
-
-def _parted(entry: Any) -> tuple[Optimizer[Any, Any], Device[Any]]:
-    rule, device = entry if isinstance(entry, tuple) and len(entry) == 2 else (entry, None)
-    if isinstance(rule, str):
-        rule = optimizers[rule]()
-    if not isinstance(rule, Optimizer):
-        raise InvalidArgument(f"{rule!r} to compare", "an optimizer, a name of db.optimizers, or (optimizer, framework)")
-    if device is None:
-        device = rule.framework or "reference"
-    framework = frameworks[device]() if isinstance(device, str) else device
-    check_home(rule, framework)
-    return rule, framework
-
-
-def _label(entry: Any, rule: Optimizer[Any, Any]) -> str:
-    if isinstance(entry, str):
-        return entry
-    name = getattr(rule, "kind", type(rule).__name__).lower()
-    home = rule.framework or (entry[1] if isinstance(entry, tuple) and isinstance(entry[1], str) else None)
-    return f"{home}.{name}" if home else name
 
 
 Mode = Literal["lock-step", "free"]
@@ -397,14 +382,13 @@ def compare_optimizers(
     compared = optimizer_contestants(optimizers)
     if compared[0].rule.framework is not None:
         raise InvalidArgument(f"{compared[0].label} first", "one that can be traced", "put one of deep_bench's own first")
-    problem = _UpdateProblem(
-        parameters, gradients, evaluate, len(gradients) if gradients is not None else steps, effort, seed
-    )
+    steps = len(gradients) if gradients is not None else steps
+    problem = _UpdateProblem(parameters, gradients, evaluate, steps, effort, seed)
     course = _Course(compared[0], problem, np.dtype(dtype))
     verdicts, rows = [], []
     for contestant in compared:
-        mine = course.lock_step(contestant)
-        free = course.free(contestant) if evaluate is not None else []
+        mine = course.differences(contestant, "lock-step")
+        free = course.differences(contestant, "free") if evaluate is not None else []
         verdicts.append(_verdict(contestant, mine, free, course))
         rows += [*mine, *free]
     return OptimizerComparison(compared[0].label, dtype, tuple(verdicts), tuple(rows))
@@ -421,58 +405,46 @@ class _UpdateProblem:
     effort: Effort
     seed: int
 
-    def start(self, dtype: np.dtype) -> dict[str, np.ndarray]:
-        if self.parameters is None:
-            return drawn_parameters(dtype, self.seed)
-        return {name: np.asarray(x, dtype) for name, x in self.parameters.items()}
-
-    def stated(self, start: Mapping[str, np.ndarray], dtype: np.dtype) -> Sequence[Arrays] | None:
-        """The gradients in lock-step; ``None`` for those of the oracle's trajectory."""
-        if self.gradients is None and self.evaluate is not None:
-            return None
-        # Numbers of float32 in either format, so that the oracle of float64 answers the same question.
-        gradients = self.gradients or drawn_gradients(dict(start), self.steps, np.dtype(np.float32), self.seed)
-        for step, slopes in enumerate(gradients):
-            for name, x in start.items():
-                if name not in slopes or np.shape(slopes[name]) != x.shape:
-                    came = f"step {step + 1} with gradients of {', '.join(slopes)}"
-                    raise InvalidArgument(came, f"one of {name!r} with shape {list(x.shape)}")
-        return [{name: np.asarray(slopes[name], dtype) for name in start} for slopes in gradients]
-
 
 class _Course:
     """The oracle's trajectories in one format, and what each step of another may be."""
 
     def __init__(self, first: OptimizerContestant, problem: _UpdateProblem, dtype: np.dtype) -> None:
         self.first, self.problem, self.dtype = first, problem, dtype
-        narrow = problem.start(np.dtype(np.float32)) if problem.parameters is None else problem.start(dtype)
-        self.start = {name: x.astype(dtype) for name, x in narrow.items()}
+        parameters = problem.parameters
+        if parameters is None:
+            parameters = drawn_parameters(np.dtype(np.float32), problem.seed)
+        self.start = {name: np.asarray(x, dtype) for name, x in parameters.items()}
         self.oracle = UpdateOracle(first.rule, self.start)
-        gradients = problem.stated(self.start, dtype)
-        if gradients is None:
-            gradients = []
-            self.oracle.trajectory(self._noting(gradients), problem.steps)
-        self.stated = gradients
+        self.sources: dict[Mode, Gradients] = {"lock-step": lambda step, _: self.gradients[step], "free": self._evaluated}
         self._expected: dict[Mode, Expected] = {}
+        self.gradients: list[Arrays] = []
+        if problem.gradients is None and problem.evaluate is not None:
+            self.oracle.trajectory(self._noted, problem.steps)
+            return
+        # Numbers of float32 in either format, so that the oracle of float64 answers the same question.
+        drawn = problem.gradients or drawn_gradients(self.start, problem.steps, np.dtype(np.float32), problem.seed)
+        for step, slopes in enumerate(drawn):
+            for name, x in self.start.items():
+                if name not in slopes or np.shape(slopes[name]) != x.shape:
+                    came = f"step {step + 1} with gradients of {', '.join(slopes)}"
+                    raise InvalidArgument(came, f"one of {name!r} with shape {list(x.shape)}")
+            self.gradients.append({name: np.asarray(slopes[name], dtype) for name in self.start})
 
-    def _noting(self, noted: list[Arrays]) -> Gradients:
-        def gradients_noted(step: int, point: dict[str, np.ndarray]) -> Arrays:
-            noted.append({name: np.asarray(g, self.dtype) for name, g in self._own(step, point).items()})
-            return noted[-1]
-
-        return gradients_noted
-
-    def _own(self, _: int, point: dict[str, np.ndarray]) -> Arrays:
+    def _evaluated(self, _: int, point: dict[str, np.ndarray]) -> Arrays:
+        """The gradients at a point."""
         assert self.problem.evaluate is not None
         return {name: np.asarray(g) for name, g in self.problem.evaluate(point)[1].items()}
 
-    def _given(self, step: int, _: dict[str, np.ndarray]) -> Arrays:
-        return self.stated[step]
+    def _noted(self, step: int, point: dict[str, np.ndarray]) -> Arrays:
+        """The same on the oracle's own trajectory, which then are those of each step in lock-step."""
+        self.gradients.append({name: np.asarray(g, self.dtype) for name, g in self._evaluated(step, point).items()})
+        return self.gradients[-1]
 
     def expected(self, mode: Mode) -> Expected:
         """What is expected after each step."""
         if mode not in self._expected:
-            source, steps = self._given if mode == "lock-step" else self._own, self.problem.steps
+            source, steps = self.sources[mode], self.problem.steps
             plain = self.oracle.trajectory(source, steps)
             samples = []
             for k in range(SAMPLES[self.problem.effort]):
@@ -485,50 +457,29 @@ class _Course:
             ]
         return self._expected[mode]
 
-    def lock_step(self, contestant: OptimizerContestant) -> list[StepDifference]:
-        """All differences on the same gradients."""
-        trajectory = contestant.trajectory(self.start, self._given, self.problem.steps, self.problem.evaluate)
-        return self._differences(contestant, "lock-step", trajectory)
-
-    def free(self, contestant: OptimizerContestant) -> list[StepDifference]:
-        """All differences on the gradients of its own trajectory."""
-        trajectory = contestant.trajectory(self.start, self._own, self.problem.steps, self.problem.evaluate)
-        return self._differences(contestant, "free", trajectory)
-
-    def _differences(
-        self, contestant: OptimizerContestant, mode: Mode, trajectory: list[dict[str, np.ndarray]]
-    ) -> list[StepDifference]:
-        return [
-            _difference(contestant.label, mode, step + 1, name, arrays[name], expectation)
-            for step, (arrays, expected) in enumerate(zip(trajectory, self.expected(mode), strict=True))
-            for name, expectation in expected.items()
-        ]
+    def differences(self, contestant: OptimizerContestant, mode: Mode) -> list[StepDifference]:
+        """All differences: on the same gradients, or on those of its own trajectory."""
+        problem, rows = self.problem, []
+        trajectory = contestant.trajectory(self.start, self.sources[mode], problem.steps, problem.evaluate)
+        for step, (arrays, expectations) in enumerate(zip(trajectory, self.expected(mode), strict=True), 1):
+            for name, expected in expectations.items():
+                opinion, error = assess(arrays[name], expected), inf
+                if arrays[name].shape == expected.value.shape:
+                    with np.errstate(all="ignore"):
+                        error = _rms(arrays[name] - expected.value)
+                row = StepDifference(
+                    label=contestant.label, mode=mode, step=step, parameter=name, bits=opinion.bits, error=error,
+                    estimate=_rms(expected.spread), deficit=opinion.deficit, level=opinion.level, reason=opinion.reason,
+                    largest=opinion.agreement.largest if opinion.agreement is not None else inf,
+                )  # fmt: skip
+                rows.append(row)
+        return rows
 
     @cached_property
     def in_float64(self) -> _Course:
         """The same in float64, on the same numbers."""
-        problem = dataclasses.replace(self.problem, parameters=self.start, gradients=self.stated)
+        problem = dataclasses.replace(self.problem, parameters=self.start, gradients=self.gradients)
         return _Course(self.first, problem, np.dtype(np.float64))
-
-
-def _difference(label: str, mode: Mode, step: int, name: str, actual: np.ndarray, expected: Expectation) -> StepDifference:
-    opinion = assess(actual, expected)
-    with np.errstate(all="ignore"):
-        error = _rms(actual - expected.value) if actual.shape == expected.value.shape else float("inf")
-    largest = opinion.agreement.largest if opinion.agreement is not None else float("inf")
-    return StepDifference(
-        label,
-        mode,
-        step,
-        name,
-        opinion.bits,
-        error,
-        _rms(expected.spread),
-        largest,
-        opinion.deficit,
-        opinion.level,
-        opinion.reason,
-    )
 
 
 def _rms(x: np.ndarray) -> float:
@@ -540,29 +491,31 @@ def _verdict(
 ) -> OptimizerVerdict:
     worst = max(rows, key=lambda row: row.deficit)
     parts = next((row.step for row in free if row.level != "clear"), None)
+    word, reason = _judged(contestant, rows, worst, course)
+    return OptimizerVerdict(contestant.label, word, reason, worst.bits, parts)
+
+
+def _judged(
+    contestant: OptimizerContestant, rows: Sequence[StepDifference], worst: StepDifference, course: _Course
+) -> tuple[Word, str]:
     if worst.level == "clear":
-        if nothing := _drowned(course):
-            return OptimizerVerdict(contestant.label, "no information", nothing, worst.bits, parts)
-        return OptimizerVerdict(contestant.label, "right", "rounding explains every step", worst.bits, parts)
+        nothing = _drowned(course)
+        return ("no information", nothing) if nothing else ("right", "rounding explains every step")
     reason = f"{worst.parameter!r} after step {worst.step} {worst.reason}"
     if worst.level == "impossible" or course.dtype == np.float64:
-        return OptimizerVerdict(contestant.label, "wrong", reason, worst.bits, parts)
+        return "wrong", reason
     try:
-        precise = course.in_float64.lock_step(contestant)
+        precise = course.in_float64.differences(contestant, "lock-step")
     except Exception as error:  # a framework says in its own ways that it does not compute in float64
         first = next(iter(str(error).splitlines()), type(error).__name__)
-        message = f"{reason}, and it does not run in float64: {first}"
-        return OptimizerVerdict(
-            contestant.label, "cannot tell" if worst.level == "grey" else "wrong", message, worst.bits, parts
-        )
-    if any(r.bits < FEWEST_BITS for r in rows) or not all(map(_vanished, rows, precise)):
-        return OptimizerVerdict(contestant.label, "wrong", f"{reason}; in float64 the error stays", worst.bits, parts)
-    return OptimizerVerdict(contestant.label, "reduced precision", f"{reason}; in float64 it does not", worst.bits, parts)
-
-
-def _vanished(row: StepDifference, precise: StepDifference) -> bool:
-    """Whether a difference was rounding: it is clear in float64, or far smaller."""
-    return row.level == "clear" or precise.level == "clear" or precise.error <= row.error * SHRINKS_BY
+        return "cannot tell" if worst.level == "grey" else "wrong", f"{reason}, and it does not run in float64: {first}"
+    vanished = all(
+        row.level == "clear" or in_float64.level == "clear" or in_float64.error <= row.error * SHRINKS_BY
+        for row, in_float64 in zip(rows, precise, strict=False)
+    )
+    if any(r.bits < FEWEST_BITS for r in rows) or not vanished:
+        return "wrong", f"{reason}; in float64 the error stays"
+    return "reduced precision", f"{reason}; in float64 it does not"
 
 
 def _drowned(course: _Course) -> str:

@@ -152,6 +152,19 @@ class Survival:
     n: int
     reached: int
 
+    def curve(self, end: float) -> tuple[NDArray[np.float64], ...]:
+        """What a picture shows from the beginning to an end: times, `going`, and where there is a band `low` and `high`.
+
+        Where the formula of the band has no value, it is what it was before.
+        """
+        rows = [np.concatenate([[0.0], self.times, [end]])]
+        for shares in (self.going, self.low, self.high) if len(self.low) else (self.going,):
+            row = [1.0]
+            for share in shares.tolist():
+                row.append(row[-1] if np.isnan(share) else share)
+            rows.append(np.array([*row, row[-1]]))
+        return tuple(rows)
+
 
 def survival(times: Sequence[float], reached: Sequence[bool]) -> Survival:
     """The Kaplan-Meier estimate.

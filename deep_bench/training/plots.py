@@ -1,4 +1,4 @@
-"""Pictures of timelines, of compared optimizers and of validated trainings. Importing this module needs matplotlib."""
+"""Pictures of runs, timelines, compared optimizers and validated trainings. Importing this module needs matplotlib."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from deep_bench.training.timeline.phases import REST, Phase
 
 if TYPE_CHECKING:
     from deep_bench.training.comparison import Mode, OptimizerComparison
+    from deep_bench.training.results import Runs
+    from deep_bench.training.run_state import History
+    from deep_bench.training.scores import Direction, Score
     from deep_bench.training.validation import Validation
 
 PhasePlotKind = Literal["steps", "violin"]
@@ -173,3 +176,123 @@ def draw_validation(validation: Validation, path: str | Path) -> Path:
         tidy(axes)
         whole_ticks(axes)
     return write(figure, path)
+
+
+def draw_runs(runs: Runs, file: str | Path) -> Path:
+    """Above the time of each run, below the share of runs that have not reached the target yet.
+
+    Raises:
+        InvalidArgument: The file cannot be written, or there was no target.
+    """
+    parts = [part for part in runs.parts if part.finished]
+    times = runs.to_target
+    scale, unit = time_unit(max((t.seconds for t in times), default=1.0))
+    rows = 0.22 * len(times)
+    figure = new_figure(4.8 + rows)
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(1 + rows, 2.6))
+    _dots(upper, parts, scale)
+    for number, part in enumerate(parts):
+        _curve(lower, part, scale, number)
+    lower.set_ylim(-0.03, 1.03)
+    lower.set_ylabel("share still going (Kaplan-Meier)")
+    tidy(lower)
+    target = runs.target
+    sign = "≥" if target.direction == "higher" else "≤"
+    lower.set_xlabel(f"time to {target.score} {sign} {target.value:g} ({unit}), lower is better")
+    lower.set_xlim(left=0)
+    figure.legend(*lower.get_legend_handles_labels(), frameon=False, loc="outside lower center", ncols=len(parts) + 2)
+    return write(figure, file)
+
+
+def _dots(axes: Any, parts: list[Runs], scale: float) -> None:
+    names: list[str] = []
+    for number, part in enumerate(parts):
+        for reached, style in ((True, {"marker": "o"}), (False, {"marker": ">", "markerfacecolor": "none"})):
+            rows = [(len(names) + row, t.seconds / scale) for row, t in enumerate(part.to_target) if t.reached is reached]
+            axes.plot(
+                [x for _, x in rows],
+                [row for row, _ in rows],
+                linestyle="",
+                color=colour(number),
+                label=("reached", "went on without reaching it")[not reached] if number == 0 else None,
+                **style,
+            )
+        names += [f"{part.label} seed {run.seed}".strip() for run in part.finished]
+    axes.set_yticks(range(len(names)), names, fontsize=SMALL)
+    axes.set_ylim(-0.7, len(names) - 0.3)
+    axes.invert_yaxis()
+    axes.legend(frameon=False, loc="lower center", ncols=2, bbox_to_anchor=(0.5, 1.0))
+    tidy(axes, axis="x")
+
+
+def _curve(axes: Any, runs: Runs, scale: float, number: int) -> None:
+    survival = runs.survival()
+    times, going, *band = survival.curve(max(t.seconds for t in runs.to_target))
+    times = times / scale
+    shade = colour(number)
+    if band:
+        label = "95 % band, pointwise" if number == 0 else None
+        axes.fill_between(times, *band, step="post", color=shade, alpha=0.15, linewidth=0, label=label)
+    axes.plot(times, going, drawstyle="steps-post", color=shade, label=runs.label or "estimate")
+    if survival.median is not None:
+        median = survival.median / scale
+        label = "median" if number == 0 else None
+        axes.plot([0, median, median], [0.5, 0.5, 0], ":", color=shade, linewidth=1, label=label)
+
+
+def history_figure(history: History, scores: dict[str, Score], loss: str) -> Any:
+    """The figure of a run.
+
+    Args:
+        history: The run.
+        scores: What was evaluated; those with the same unit and direction share a panel.
+        loss: Name of the loss; a score of this name is drawn beside that of training.
+    """
+    panels: dict[tuple[str, Direction], list[str]] = {}
+    for name, score in scores.items():
+        if name != loss:
+            panels.setdefault((score.unit, score.direction), []).append(name)
+    figure = new_figure(2.6 * (1 + len(panels)))
+    axes = figure.subplots(1 + len(panels), 1, sharex=True, squeeze=False)[:, 0]
+    _draw_loss(axes[0], history, loss if loss in scores else None)
+    for panel, ((unit, direction), names) in zip(axes[1:], panels.items(), strict=True):
+        for number, name in enumerate(names):
+            _draw_score(panel, history, name, number + 1)
+        label = names[0] if len(names) == 1 else "scores"
+        panel.set_ylabel(f"{label}{f' ({unit})' if unit else ''}, {direction} is better", fontsize=SMALL + 1)
+        if len(names) > 1:
+            panel.legend(frameon=False)
+        tidy(panel)
+    axes[-1].set_xlabel("steps")
+    whole_ticks(axes[-1])
+    return figure
+
+
+def _draw_loss(axes: Any, history: History, score: str | None) -> None:
+    steps, low, middle, high = _windows(np.array(history.losses))
+    if len(history.losses) > len(steps):
+        axes.fill_between(steps, low, high, color=colour(0), alpha=0.2, linewidth=0)
+    mark = "." if len(steps) < 60 else ""
+    axes.plot(steps, middle, color=colour(0), linewidth=1, marker=mark, label="training")
+    if score is not None:
+        _draw_score(axes, history, score, 1, "evaluated")
+    axes.set_ylabel("loss")
+    if len(history.losses):
+        axes.legend(frameon=False)
+    tidy(axes)
+
+
+def _draw_score(axes: Any, history: History, name: str, number: int, label: str = "") -> None:
+    evaluations = [e for e in history.evaluations if name in e.figures]
+    values = [e.figures[name] for e in evaluations]
+    style = {"color": colour(number), "marker": marker(number), "markersize": 4, "linewidth": 1.2}
+    axes.plot([e.step for e in evaluations], values, label=label or name, **style)
+
+
+def _windows(losses: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Steps, and the lowest, median and highest loss of each group of neighbours."""
+    parts = np.array_split(np.arange(len(losses)), min(len(losses), _MOST_COLUMNS) or 1)
+    parts = [part for part in parts if len(part)]
+    steps = np.array([part.mean() + 1 for part in parts])
+    statistics = [[f(losses[part]) for part in parts] for f in (np.min, np.median, np.max)]
+    return steps, *map(np.array, statistics)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.table import Table
 
 from deep_bench.errors import InvalidArgument, UnknownName, Unsupported
 from deep_bench.measure.metrics import MetricRecord
-from deep_bench.measure.units import duration, in_bytes, share, significant, time_unit
-from deep_bench.records.table import columns, print_note, print_table
+from deep_bench.measure.units import duration, in_bytes, share, significant
+from deep_bench.records.table import figure_columns, text_of
 from deep_bench.training.figures import (
     FEWEST,
     MlperfScore,
@@ -79,6 +77,11 @@ class Runs:
         return [run for run in self.runs if run.stopped_because != INTERRUPTED]
 
     @property
+    def parts(self) -> list[Runs]:
+        """Those of each label apart."""
+        return [Runs(self.record, label=label) for label in dict.fromkeys(run.label for run in self.runs)]
+
+    @property
     def target(self) -> TargetRecord:
         """What they were to reach.
 
@@ -125,6 +128,10 @@ class Runs:
             Unsupported: matplotlib is not installed.
         """
 
+        try:
+            from deep_bench.training.plots import draw_runs
+        except ImportError as error:
+            raise Unsupported("a picture without matplotlib", advice="pip install deep-bench[report]") from error
         return draw_runs(self, file)
 
     def report(self, width: int | None = None) -> str:
@@ -134,38 +141,26 @@ class Runs:
             width: Columns of text; by default those of the terminal, or 160 where there is none.
         """
 
-        return as_text(self, width)
+        return text_of(_report(self), width)
 
     def __repr__(self) -> str:
         return self.report()
 
 
-def as_text(runs: Runs, width: int | None = None) -> str:
-    """All tables, and the lines below them."""
-    out = io.StringIO()
-    console = Console(file=out, width=width or columns(), highlight=False, color_system=None)
-    print_table(console, _run_table(runs))
-    for part in _report_parts(runs):
-        print_table(console, _time_table(part))
+def _report(runs: Runs) -> Iterator[Table | str]:
+    """Tables of the runs, of where their time went and of their ranks; then what they mean."""
+    yield _run_table(runs)
+    yield from map(_time_table, runs.parts)
     for run in runs.runs:
-        for table in rank_tables(run):
-            print_table(console, table)
-    for line in _lines_below(runs):
-        print_note(console, line)
-    return out.getvalue().rstrip("\n")
-
-
-def _report_parts(runs: Runs) -> list[Runs]:
-    """Those of each label apart."""
-    return [Runs(runs.record, label=label) for label in dict.fromkeys(run.label for run in runs.runs)]
+        yield from rank_tables(run)
+    yield from _lines_below(runs)
 
 
 def _run_table(runs: Runs) -> Table:
     names = list(dict.fromkeys(name for run in runs.runs for name in run.scores))
-    record = runs.record
     subject = next((run.network.name for run in runs.runs if run.network is not None), "training")
     data = next((f" on {run.data['train']['name']}" for run in runs.runs if "train" in run.data), "")
-    target = record.target
+    target = runs.record.target
     goal = (
         ""
         if target is None
@@ -173,16 +168,10 @@ def _run_table(runs: Runs) -> Table:
     )
     often = dict.fromkeys(str(run.every) for run in runs.runs if run.every is not None)
     every = f" · evaluated every {' or '.join(often)} samples" if often else ""
-    table = Table(title=f"{subject}{data}{goal}{every}", pad_edge=False)
-    table.add_column("run")
-    table.add_column("time to target" if runs.record.target is not None else "time", justify="right")
-    table.add_column("samples", justify="right")
-    table.add_column("steps", justify="right")
-    for name in names:
-        table.add_column(f"{name}: final (best)", justify="right")
-    table.add_column("samples/s (95 % interval)", justify="right")
-    table.add_column("setup", justify="right")
-    table.add_column("ended")
+    time = "time to target" if target is not None else "time"
+    scores = [f"{name}: final (best)" for name in names]
+    figures = figure_columns(time, "samples", "steps", *scores, "samples/s (95 % interval)", "setup")
+    table = Table("run", *figures, "ended", title=f"{subject}{data}{goal}{every}", pad_edge=False)
     for run in runs.runs:
         table.add_row(*_run_row(runs, run, names))
     return table
@@ -231,10 +220,8 @@ def _time_table(runs: Runs) -> Table:
             total[name] = total.get(name, 0) + ns
     every = sum(total.values())
     steps = [history.phases() for history in histories if history.steps]
-    table = Table(title=f"where the time of {runs.label or 'all runs'} went", pad_edge=False)
-    table.add_column("part")
-    for name in ("in all", "share", "median of a step"):
-        table.add_column(name, justify="right")
+    figures = figure_columns("in all", "share", "median of a step")
+    table = Table("part", *figures, title=f"where the time of {runs.label or 'all runs'} went", pad_edge=False)
     for name, ns in total.items():
         medians = [phases[name] for phases in steps if name in phases]
         median = duration(float(np.median(np.concatenate(medians))) / 1e9) if medians else "–"
@@ -255,7 +242,7 @@ def _lines_below(runs: Runs) -> Iterator[str]:
         yield f"{name}: {facts.direction} is better"
     for run in runs.runs:
         yield from rank_lines(run)
-    for part in _report_parts(runs):
+    for part in runs.parts:
         before = f"{part.label}: " if part.label else ""
         if runs.record.target is not None and part.finished:
             yield from (before + line for line in _target_lines(part))
@@ -383,10 +370,9 @@ def split_of_ranks(ranks: list[RankRecord]) -> RankSplit | None:
 
 def rank_tables(run: RunRecord) -> Iterator[Table]:
     """Time of a step and messages, by rank."""
-    if run.ranks is None:
-        return
-    yield _rank_table(run.ranks)
-    yield _messages(run.ranks)
+    if run.ranks is not None:
+        yield _rank_table(run.ranks)
+        yield _messages(run.ranks)
 
 
 def rank_lines(run: RunRecord) -> Iterator[str]:
@@ -419,11 +405,8 @@ def rank_lines(run: RunRecord) -> Iterator[str]:
 
 
 def _rank_table(ranks: RanksRecord) -> Table:
-    table = Table(title="a step on each rank: medians", pad_edge=False)
-    table.add_column("rank")
-    for name in ("steps", "samples", "computing", "waiting", "exposed messages", "overlapped messages", "agreeing"):
-        table.add_column(name, justify="right")
-    table.add_column("where")
+    names = ("steps", "samples", "computing", "waiting", "exposed messages", "overlapped messages", "agreeing")
+    table = Table("rank", *figure_columns(*names), "where", title="a step on each rank: medians", pad_edge=False)
     breakdown = split_of_ranks(ranks.ranks)
     for number, rank in enumerate(ranks.ranks):
         shown = ["–"] * 5
@@ -437,28 +420,17 @@ def _rank_table(ranks: RanksRecord) -> Table:
 
 
 def _rank_place(rank: RankRecord) -> str:
-    cpus = rank.local.get("cpus")
-    bound = f", CPUs {_numbered(cpus)}" if isinstance(cpus, list) and cpus else ""
+    cpus, bound = rank.local.get("cpus"), ""
+    if isinstance(cpus, list) and cpus:
+        numbers = [int(str(cpu)) for cpu in cpus]
+        in_a_row = len(numbers) > 1 and numbers == list(range(numbers[0], numbers[-1] + 1))
+        bound = f", CPUs {f'{numbers[0]}-{numbers[-1]}' if in_a_row else ', '.join(map(str, numbers))}"
     return f"{rank.local.get('host', '–')}{bound}, {rank.local.get('device') or '–'}"
 
 
-def _numbered(cpus: Sequence[object]) -> str:
-    numbers = [int(str(cpu)) for cpu in cpus]
-    whole = numbers == list(range(numbers[0], numbers[-1] + 1))
-    return f"{numbers[0]}-{numbers[-1]}" if whole and len(numbers) > 1 else ", ".join(map(str, numbers))
-
-
 def _messages(ranks: RanksRecord) -> Table:
-    table = Table(title="messages of all ranks", pad_edge=False)
-    table.add_column("operation")
-    for name in (
-        "calls of a rank",
-        "handed over",
-        "sent by the usual algorithms",
-        "from a rank, most",
-        "time in calls, median",
-    ):
-        table.add_column(name, justify="right")
+    names = ("calls of a rank", "handed over", "sent by the usual algorithms", "from a rank, most", "time in calls, median")
+    table = Table("operation", *figure_columns(*names), title="messages of all ranks", pad_edge=False)
     for operation in dict.fromkeys(m.operation for rank in ranks.ranks for m in rank.messages):
         messages = [m for rank in ranks.ranks for m in rank.messages if m.operation == operation]
         calls = sorted({m.calls for m in messages})
@@ -471,83 +443,3 @@ def _messages(ranks: RanksRecord) -> Table:
             duration(float(np.median([m.spent_ns for m in messages])) / 1e9),
         )
     return table
-
-
-def draw_runs(runs: Runs, file: str | Path) -> Path:
-    """Above the time of each run, below the share of runs that have not reached the target yet.
-
-    Raises:
-        InvalidArgument: The file cannot be written, or there was no target.
-        Unsupported: matplotlib is not installed.
-    """
-    try:
-        from deep_bench.records import pictures
-    except ImportError as error:
-        raise Unsupported("a picture without matplotlib", advice="pip install deep-bench[report]") from error
-    parts = [Runs(runs.record, label=label) for label in dict.fromkeys(run.label for run in runs.finished)]
-    times = runs.to_target
-    scale, unit = time_unit(max((t.seconds for t in times), default=1.0))
-    rows = 0.22 * len(times)
-    figure = pictures.new_figure(4.8 + rows)
-    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(1 + rows, 2.6))
-    _dots(upper, parts, scale)
-    for number, part in enumerate(parts):
-        _curve(lower, part, scale, number)
-    lower.set_ylim(-0.03, 1.03)
-    lower.set_ylabel("share still going (Kaplan-Meier)")
-    pictures.tidy(lower)
-    target = runs.target
-    sign = "≥" if target.direction == "higher" else "≤"
-    lower.set_xlabel(f"time to {target.score} {sign} {target.value:g} ({unit}), lower is better")
-    lower.set_xlim(left=0)
-    figure.legend(*lower.get_legend_handles_labels(), frameon=False, loc="outside lower center", ncols=len(parts) + 2)
-    return pictures.write(figure, file)
-
-
-def _dots(axes: Any, parts: list[Runs], scale: float) -> None:
-    from deep_bench.records import pictures
-
-    names: list[str] = []
-    for number, part in enumerate(parts):
-        for reached, style in ((True, {"marker": "o"}), (False, {"marker": ">", "markerfacecolor": "none"})):
-            rows = [(len(names) + row, t.seconds / scale) for row, t in enumerate(part.to_target) if t.reached is reached]
-            axes.plot(
-                [x for _, x in rows],
-                [row for row, _ in rows],
-                linestyle="",
-                color=pictures.colour(number),
-                label=("reached", "went on without reaching it")[not reached] if number == 0 else None,
-                **style,
-            )
-        names += [f"{part.label} seed {run.seed}".strip() for run in part.finished]
-    axes.set_yticks(range(len(names)), names, fontsize=pictures.SMALL)
-    axes.set_ylim(-0.7, len(names) - 0.3)
-    axes.invert_yaxis()
-    axes.legend(frameon=False, loc="lower center", ncols=2, bbox_to_anchor=(0.5, 1.0))
-    pictures.tidy(axes, axis="x")
-
-
-def _curve(axes: Any, runs: Runs, scale: float, number: int) -> None:
-    from deep_bench.records import pictures
-
-    survival, last = runs.survival(), max(t.seconds for t in runs.to_target) / scale
-    times = np.concatenate([[0.0], survival.times / scale, [last]])
-    colour = pictures.colour(number)
-    if len(survival.low):
-        low, high = (_filled(end) for end in (survival.low, survival.high))
-        label = "95 % band, pointwise" if number == 0 else None
-        axes.fill_between(times, low, high, step="post", color=colour, alpha=0.15, linewidth=0, label=label)
-    going = np.concatenate([[1.0], survival.going, survival.going[-1:] if len(survival.going) else [1.0]])
-    axes.plot(times, going, drawstyle="steps-post", color=colour, label=runs.label or "estimate")
-    if survival.median is not None:
-        median = survival.median / scale
-        label = "median" if number == 0 else None
-        axes.plot([0, median, median], [0.5, 0.5, 0], ":", color=colour, linewidth=1, label=label)
-
-
-def _filled(end: np.ndarray) -> np.ndarray:
-    """One end of the band from time 0 to the last; where the formula has no value, what it had before."""
-    values = [1.0]
-    for value in end:
-        values.append(values[-1] if np.isnan(value) else float(value))
-    return np.array([*values, values[-1]])

@@ -94,13 +94,15 @@ class History:
             >>> History(array("d", [0.5, float("nan")]), untold=[1]).lost_from is None
             True
         """
-        steps = self._steps_with_losses()
-        finite = np.flatnonzero(np.isfinite(np.asarray(self.losses)[steps]))
-        last = int(finite[-1]) if len(finite) else -1
-        return int(steps[last + 1]) if last + 1 < len(steps) else None
+        steps, finite = self._known_losses()
+        if not len(steps) or finite[-1]:
+            return None
+        return int(steps[np.flatnonzero(finite)[-1] + 1 if finite.any() else 0])
 
-    def _steps_with_losses(self) -> NDArray[np.int64]:
-        return np.setdiff1d(np.arange(len(self.losses)), self.untold)
+    def _known_losses(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The steps whose loss is known, and whether it is finite in each."""
+        steps = np.setdiff1d(np.arange(len(self.losses)), self.untold)
+        return steps, np.isfinite(np.asarray(self.losses)[steps])
 
     def about_losses(self) -> str:
         """Which losses are not finite, in words; empty where all are.
@@ -113,23 +115,18 @@ class History:
             >>> History(array("d", [0.5, float("nan")]), untold=[1]).about_losses()
             'the loss of 1 step is not known, since its rank was lost'
         """
-        count = len(self.untold)
-        steps = (
-            "1 step is not known, since its rank was"
-            if count == 1
-            else f"{count} steps is not known, since their ranks were"
-        )
-        unknown = f"the loss of {steps} lost" if count else ""
-        return "; ".join(filter(None, (self._not_finite(), unknown)))
-
-    def _not_finite(self) -> str:
+        sentences = []
+        steps, finite = self._known_losses()
         if self.lost_from is not None:
-            return f"no finite loss from step {self.lost_from} on"
-        steps = self._steps_with_losses()
-        lost_steps = steps[~np.isfinite(np.asarray(self.losses)[steps])]
-        if not len(lost_steps):
-            return ""
-        return f"no finite loss in {len(lost_steps)} of {len(self.losses)} steps, the first of them step {lost_steps[0]}"
+            sentences.append(f"no finite loss from step {self.lost_from} on")
+        elif len(lost := steps[~finite]):
+            first = f"the first of them step {lost[0]}"
+            sentences.append(f"no finite loss in {len(lost)} of {len(self.losses)} steps, {first}")
+        if count := len(self.untold):
+            of = "1 step" if count == 1 else f"{count} steps"
+            since = "its rank was" if count == 1 else "their ranks were"
+            sentences.append(f"the loss of {of} is not known, since {since} lost")
+        return "; ".join(sentences)
 
     def phases(self) -> dict[str, NDArray[np.int64]]:
         """Name of each phase to its nanoseconds in each step.
@@ -181,12 +178,16 @@ class History:
     def as_tree(self) -> dict[str, Any]:
         """It as arrays and numbers, for a checkpoint."""
         rows = [[getattr(e, name) for name in _COUNTS] for e in self.evaluations]
+        figures = {}
+        for name in dict.fromkeys(n for e in self.evaluations for n in e.figures):  # not all have each, and any may be NaN
+            where = [number for number, e in enumerate(self.evaluations) if name in e.figures]
+            figures[name] = {"where": np.array(where, np.int64), "value": np.array(self.figures(name), np.float64)}
         return {
             "losses": np.array(self.losses),
             "sizes": np.array(self.sizes),
             "stamps": np.array(self.stamps),
             "evaluations": np.array(rows, np.int64).reshape(-1, len(_COUNTS)),
-            "figures": {name: self._column(name) for name in dict.fromkeys(n for e in self.evaluations for n in e.figures)},
+            "figures": figures,
             "setup_ns": np.int64(self.setup_ns),
         }
 
@@ -220,11 +221,6 @@ class History:
 
     def _table(self) -> NDArray[np.int64]:
         return np.array(self.stamps, np.int64).reshape(-1, len(PHASES) + 1)
-
-    def _column(self, name: str) -> dict[str, np.ndarray]:
-        """A score's values, and the evaluations that have it: not all need to, and any may be NaN."""
-        where = [number for number, e in enumerate(self.evaluations) if name in e.figures]
-        return {"where": np.array(where, np.int64), "value": np.array(self.figures(name), np.float64)}
 
 
 _COUNTS = ("step", "epoch", "samples", "time_ns", "cost_ns")
@@ -369,22 +365,6 @@ def same_kind(one: str, other: str) -> bool:
         (True, False)
     """
     return _KINDS.findall(one) == _KINDS.findall(other)
-
-
-def restore_step(taker: Any, snapshot: Any, mine: dict[str, str]) -> None:
-    """Have the step go on from a snapshot; if that is refused for another optimizer's state, say so.
-
-    Args:
-        taker: What takes the steps.
-        snapshot: The whole snapshot.
-        mine: The identity of the trainer that is to go on.
-    """
-    try:
-        taker.restore(snapshot["step"])
-    except InvalidArgument as error:
-        if snapshot["step"].get("parameters", {}).keys() == taker.parameters.keys():
-            check_kind(mine["optimizer"], snapshot["identity"], error)
-        raise
 
 
 def check_kind(mine: str, snapshot: Any, cause: Exception | None = None) -> None:

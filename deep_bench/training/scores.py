@@ -1,18 +1,23 @@
-"""Figures of a network on a data set, gathered batch by batch."""
+"""Figures of a network on a data set, gathered batch by batch; and the evaluation that gathers them."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, fsum, inf, isfinite, sqrt
-from typing import NamedTuple
+from typing import Generic, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deep_bench.errors import InvalidArgument, InvalidInput
+from deep_bench.errors import InvalidArgument, InvalidInput, UnknownName
+from deep_bench.framework import A, Executor
 from deep_bench.measure.metrics import Direction
+from deep_bench.training.dataset import Dataset
+from deep_bench.training.form import Feed
+from deep_bench.training.loader import Fetch
+from deep_bench.training.samplers import natural
 
 __all__ = [
     "NDCG",
@@ -135,6 +140,25 @@ class Mean:
     def value(self) -> float:
         """The mean; NaN of no values."""
         return self.total() / self.count if self.count else float("nan")
+
+
+class _MeanScore(Score):
+    """A score that is the mean of all values that batches give; or, where `value` says so, follows from it."""
+
+    def __init__(self, reads: Reads | None) -> None:
+        self.reads, self._mean = reads, Mean()
+
+    @abstractmethod
+    def values(self, outputs: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Those of a batch."""
+
+    def add(self, outputs: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> None:
+        """Take in a batch."""
+        self._mean.add(self.values(outputs, batch))
+
+    def value(self) -> float:
+        """The mean."""
+        return self._mean.value()
 
 
 @dataclass(frozen=True)
@@ -397,7 +421,21 @@ def _shares(parts: NDArray[np.int64], wholes: NDArray[np.int64]) -> NDArray[np.f
     return np.divide(parts, wholes, out=np.full(len(parts), np.nan), where=wholes > 0)
 
 
-class NatsPerToken(Score):
+class _TokenScore(_MeanScore):
+    """A score that follows from the cross-entropies of labels."""
+
+    direction: Direction = "lower"
+
+    def __init__(self, output: str, target: str, *, axis: int = 1, ignore: int | None = None) -> None:
+        super().__init__(Reads(output, target))
+        self._labels = Labels(output, target, axis, ignore)
+
+    def values(self, outputs: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The cross-entropy of each label."""
+        return nats(self._labels.read(outputs, batch))
+
+
+class NatsPerToken(_TokenScore):
     r"""The mean cross-entropy of all labels, :math:`-\log p_y`, in nats; each label counts alike, whatever its batch.
 
     Args:
@@ -414,23 +452,9 @@ class NatsPerToken(Score):
     """
 
     name, unit = "cross-entropy", "nat"
-    direction: Direction = "lower"
-
-    def __init__(self, output: str, target: str, *, axis: int = 1, ignore: int | None = None) -> None:
-        self.reads = Reads(output, target)
-        self._labels = Labels(output, target, axis, ignore)
-        self._mean = Mean()
-
-    def add(self, outputs: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> None:
-        """Take in a batch."""
-        self._mean.add(nats(self._labels.read(outputs, batch)))
-
-    def value(self) -> float:
-        """The mean, at least 0."""
-        return self._mean.value()
 
 
-class Perplexity(Score):
+class Perplexity(_TokenScore):
     r"""The number of equally likely words that would be as hard to foresee, :math:`e^{\text{nats per token}}`.
 
     Args:
@@ -447,23 +471,72 @@ class Perplexity(Score):
     """
 
     name = "perplexity"
-    direction: Direction = "lower"
-
-    def __init__(self, output: str, target: str, *, axis: int = 1, ignore: int | None = None) -> None:
-        self.reads = Reads(output, target)
-        self._nats = NatsPerToken(output, target, axis=axis, ignore=ignore)
-
-    def add(self, outputs: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> None:
-        """Take in a batch."""
-        self._nats.add(outputs, batch)
 
     def value(self) -> float:
         """The perplexity, at least 1; infinite where float64 ends."""
-        value = self._nats.value()
+        value = self._mean.value()
         return exp(value) if not value > 709 else inf
 
 
-class HitRate(Score):
+class _ListScore(_MeanScore):
+    """A score of lists of candidates, each in the order of its scores and in the best order; `kind` says what of them."""
+
+    kind: str
+
+    def __init__(self, output: str, target: str, k: int = 10, *, candidates: int | None = None) -> None:
+        if k < 1 or (candidates is not None and k >= candidates):
+            raise InvalidArgument(f"the first {k} of {candidates or 'all'} candidates", "at least 1, and not all of them")
+        super().__init__(Reads(output, target))
+        self.name = f"{self.kind}@{k}"
+        self.output, self.target, self.k, self.candidates = output, target, k, candidates
+        self._seen = 0
+        self._begun = np.zeros((0, 2))
+
+    @abstractmethod
+    def of_lists(self, ranked: NDArray[np.float64], ideal: NDArray[np.float64]) -> np.ndarray:
+        """The value of each list: of the relevance of its candidates, in the order of their scores and in the best."""
+
+    def values(self, outputs: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Those of all lists that are whole by now."""
+        scores, gains = array_named(outputs, self.output, "outputs"), array_named(batch, self.target, "samples' arrays")
+        if scores.shape != gains.shape or scores.ndim != (2 if self.candidates is None else 1):
+            raise InvalidInput(
+                f"{self.output!r} of shape {list(scores.shape)} beside {self.target!r} of shape {list(gains.shape)}",
+                "two of shape [n, candidates]" if self.candidates is None else "two of shape [n]",
+            )
+        scores, gains = scores.astype(np.float64), gains.astype(np.float64)
+        if self.candidates is not None:
+            begun = np.concatenate([self._begun, np.stack([scores, gains], axis=1)])
+            whole = len(begun) // self.candidates * self.candidates
+            self._begun = begun[whole:]
+            scores, gains = begun[:whole].T.reshape(2, -1, self.candidates)
+        wrong = np.flatnonzero(~(np.isfinite(gains) & (gains >= 0)).all(axis=1) | ~(gains > 0).any(axis=1))
+        if len(wrong):
+            raise InvalidInput(
+                f"list {self._seen + wrong[0]}: relevance of {gains[wrong[0]].max():g} at most",
+                "at least one relevant candidate in each list, and no relevance below 0",
+            )
+        if gains.shape[1] <= self.k and len(gains):
+            raise InvalidInput(f"the first {self.k} of {gains.shape[1]} candidates", "more candidates than k")
+        self._seen += len(gains)
+        keys = np.where(np.isnan(scores), np.inf, -scores)
+        order = np.lexsort((gains, np.isnan(scores), keys), axis=1)
+        return self.of_lists(np.take_along_axis(gains, order, axis=1), -np.sort(-gains, axis=1))
+
+    def value(self) -> float:
+        """The mean over all lists.
+
+        Raises:
+            InvalidInput: The last list is not complete.
+        """
+        if len(self._begun):
+            raise InvalidInput(
+                f"a last list of {len(self._begun)} candidates", f"{self.candidates} in each list", "see to the set's length"
+            )
+        return self._mean.value()
+
+
+class HitRate(_ListScore):
     """The share of lists where something relevant is among the first ``k`` candidates.
 
     Candidates with equal scores are taken in the least favourable order, so that a network that gives all the same score
@@ -488,28 +561,15 @@ class HitRate(Score):
         He et al., Neural collaborative filtering, WWW 2017, section 4.1.
     """
 
-    def __init__(self, output: str, target: str, k: int = 10, *, candidates: int | None = None) -> None:
-        self.name = f"hit rate@{k}"
-        self.reads = Reads(output, target)
-        self._lists = _Lists(output, target, k, candidates)
-        self._mean = Mean()
+    kind = "hit rate"
 
-    def add(self, outputs: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> None:
-        """Take in a batch."""
-        ranked, _ = self._lists.read(outputs, batch)
-        self._mean.add(np.asarray((ranked[:, : self._lists.k] > 0).any(axis=1)))
-
-    def value(self) -> float:
-        """The share, from 0 to 1.
-
-        Raises:
-            InvalidInput: The last list is not complete.
-        """
-        self._lists.check_end()
-        return self._mean.value()
+    def of_lists(self, ranked: NDArray[np.float64], ideal: NDArray[np.float64]) -> np.ndarray:
+        """Whether something relevant is at the head."""
+        del ideal
+        return np.asarray((ranked[:, : self.k] > 0).any(axis=1))
 
 
-class NDCG(Score):
+class NDCG(_ListScore):
     r"""The discounted cumulative gain of the first ``k`` candidates over that of the best order.
 
     :math:`\mathrm{DCG} = \sum_{i=1}^{k} g_i / \log_2(i + 1)` with the relevance :math:`g_i` of the candidate in place
@@ -535,83 +595,30 @@ class NDCG(Score):
         2005, and linear gains.
     """
 
-    def __init__(self, output: str, target: str, k: int = 10, *, candidates: int | None = None) -> None:
-        self.name = f"NDCG@{k}"
-        self.reads = Reads(output, target)
-        self._lists = _Lists(output, target, k, candidates)
-        self._mean = Mean()
+    kind = "NDCG"
 
-    def add(self, outputs: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> None:
-        """Take in a batch."""
-        ranked, ideal = self._lists.read(outputs, batch)
-        head = min(self._lists.k, ranked.shape[1])
+    def of_lists(self, ranked: NDArray[np.float64], ideal: NDArray[np.float64]) -> np.ndarray:
+        """The gain at the head over the largest that there can be."""
+        head = min(self.k, ranked.shape[1])
         discount = 1 / np.log2(np.arange(head) + 2)
-        gain, best = (gains[:, :head] @ discount for gains in (ranked, ideal))
-        self._mean.add(gain / best)
-
-    def value(self) -> float:
-        """The mean, from 0 to 1.
-
-        Raises:
-            InvalidInput: The last list is not complete.
-        """
-        self._lists.check_end()
-        return self._mean.value()
+        return np.asarray((ranked[:, :head] @ discount) / (ideal[:, :head] @ discount))
 
 
-class _Lists:
-    """Lists of candidates, checked, each in the order of its scores and in the best order."""
+class _ErrorScore(_MeanScore):
+    """A score that follows from the mean error of all elements, squared unless `values` says another."""
 
-    def __init__(self, output: str, target: str, k: int, candidates: int | None) -> None:
-        if k < 1 or (candidates is not None and k >= candidates):
-            raise InvalidArgument(f"the first {k} of {candidates or 'all'} candidates", "at least 1, and not all of them")
-        self.output, self.target, self.k, self.candidates = output, target, k, candidates
-        self._seen = 0
-        self._rest = np.zeros((0, 2))
+    direction: Direction = "lower"
 
-    def read(
-        self, outputs: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The relevance of the candidates of each list, in the order of their scores and in the best order."""
-        scores, gains = array_named(outputs, self.output, "outputs"), array_named(batch, self.target, "samples' arrays")
-        if scores.shape != gains.shape or scores.ndim != (2 if self.candidates is None else 1):
-            raise InvalidInput(
-                f"{self.output!r} of shape {list(scores.shape)} beside {self.target!r} of shape {list(gains.shape)}",
-                "two of shape [n, candidates]" if self.candidates is None else "two of shape [n]",
-            )
-        scores, gains = self._whole(scores.astype(np.float64), gains.astype(np.float64))
-        wrong = np.flatnonzero(~(np.isfinite(gains) & (gains >= 0)).all(axis=1) | ~(gains > 0).any(axis=1))
-        if len(wrong):
-            raise InvalidInput(
-                f"list {self._seen + wrong[0]}: relevance of {gains[wrong[0]].max():g} at most",
-                "at least one relevant candidate in each list, and no relevance below 0",
-            )
-        if gains.shape[1] <= self.k and len(gains):
-            raise InvalidInput(f"the first {self.k} of {gains.shape[1]} candidates", "more candidates than k")
-        self._seen += len(gains)
-        keys = np.where(np.isnan(scores), np.inf, -scores)
-        order = np.lexsort((gains, np.isnan(scores), keys), axis=1)
-        return np.take_along_axis(gains, order, axis=1), -np.sort(-gains, axis=1)
+    def __init__(self, output: str, target: str, unit: str = "") -> None:
+        super().__init__(Reads(output, target))
+        self.output, self.target, self.unit = output, target, unit
 
-    def _whole(self, scores: NDArray[np.float64], gains: NDArray[np.float64]) -> tuple[np.ndarray, np.ndarray]:
-        """As lists; the beginning of one that is not complete is kept for the next batch."""
-        if self.candidates is None:
-            return scores, gains
-        every = np.concatenate([self._rest, np.stack([scores, gains], axis=1)])
-        whole = len(every) // self.candidates * self.candidates
-        self._rest = every[whole:]
-        lists = every[:whole].reshape(-1, self.candidates, 2)
-        return lists[..., 0], lists[..., 1]
-
-    def check_end(self) -> None:
-        """Whether the last list is complete."""
-        if len(self._rest):
-            raise InvalidInput(
-                f"a last list of {len(self._rest)} candidates", f"{self.candidates} in each list", "see to the set's length"
-            )
+    def values(self, outputs: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The square of what each element differs by."""
+        return squares(difference(outputs, batch, self.output, self.target))
 
 
-class MeanSquaredError(Score):
+class MeanSquaredError(_ErrorScore):
     r"""The mean of :math:`(y - t)^2` over all elements.
 
     Args:
@@ -627,23 +634,9 @@ class MeanSquaredError(Score):
     """
 
     name = "mean squared error"
-    direction: Direction = "lower"
-
-    def __init__(self, output: str, target: str, unit: str = "") -> None:
-        self.output, self.target, self.unit = output, target, unit
-        self.reads = Reads(output, target)
-        self._mean = Mean()
-
-    def add(self, outputs: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> None:
-        """Take in a batch."""
-        self._mean.add(squares(difference(outputs, batch, self.output, self.target)))
-
-    def value(self) -> float:
-        """The mean."""
-        return self._mean.value()
 
 
-class RootMeanSquaredError(Score):
+class RootMeanSquaredError(_ErrorScore):
     r"""The root of the mean of :math:`(y - t)^2` over all elements, in the unit of the data.
 
     Args:
@@ -653,23 +646,13 @@ class RootMeanSquaredError(Score):
     """
 
     name = "root mean squared error"
-    direction: Direction = "lower"
-
-    def __init__(self, output: str, target: str, unit: str = "") -> None:
-        self.unit = unit
-        self.reads = Reads(output, target)
-        self._squared = MeanSquaredError(output, target)
-
-    def add(self, outputs: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> None:
-        """Take in a batch."""
-        self._squared.add(outputs, batch)
 
     def value(self) -> float:
         """The root."""
-        return sqrt(self._squared.value())
+        return sqrt(self._mean.value())
 
 
-class MeanAbsoluteError(Score):
+class MeanAbsoluteError(_ErrorScore):
     r"""The mean of :math:`|y - t|` over all elements, in the unit of the data.
 
     Args:
@@ -679,23 +662,13 @@ class MeanAbsoluteError(Score):
     """
 
     name = "mean absolute error"
-    direction: Direction = "lower"
 
-    def __init__(self, output: str, target: str, unit: str = "") -> None:
-        self.output, self.target, self.unit = output, target, unit
-        self.reads = Reads(output, target)
-        self._mean = Mean()
-
-    def add(self, outputs: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> None:
-        """Take in a batch."""
-        self._mean.add(np.abs(difference(outputs, batch, self.output, self.target)))
-
-    def value(self) -> float:
-        """The mean."""
-        return self._mean.value()
+    def values(self, outputs: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> np.ndarray:
+        """What each element differs by, without its sign."""
+        return np.abs(difference(outputs, batch, self.output, self.target))
 
 
-class RelativeError(Score):
+class RelativeError(_ErrorScore):
     r"""The error relative to the data as a whole, :math:`\sqrt{\sum (y - t)^2 / \sum t^2}`.
 
     Single elements that are zero do no harm; data that are all zero have no relative error, so it is NaN there.
@@ -712,22 +685,20 @@ class RelativeError(Score):
     """
 
     name = "relative error"
-    direction: Direction = "lower"
 
     def __init__(self, output: str, target: str) -> None:
-        self.output, self.target = output, target
-        self.reads = Reads(output, target)
-        self._errors, self._data = Mean(), Mean()
+        super().__init__(output, target)
+        self._data = Mean()
 
     def add(self, outputs: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> None:
         """Take in a batch."""
-        self._errors.add(squares(difference(outputs, batch, self.output, self.target)))
+        super().add(outputs, batch)
         self._data.add(squares(np.asarray(batch[self.target], np.float64)))
 
     def value(self) -> float:
         """The relative error, at least 0."""
         data = self._data.total()
-        return sqrt(self._errors.total() / data) if data else float("nan")
+        return sqrt(self._mean.total() / data) if data else float("nan")
 
 
 class R2(Score):
@@ -814,7 +785,7 @@ Losses = Callable[[Mapping[str, np.ndarray], Mapping[str, np.ndarray]], np.ndarr
 """From outputs and samples to the loss of each sample, [n]."""
 
 
-class SampleLosses(Score):
+class SampleLosses(_MeanScore):
     """The loss of each sample, which shows those that are learned worst; its value is their mean.
 
     Args:
@@ -833,29 +804,24 @@ class SampleLosses(Score):
     direction: Direction = "lower"
 
     def __init__(self, of: Losses, name: str = "loss of a sample", unit: str = "") -> None:
+        super().__init__(getattr(of, "reads", None))
         self.name, self.unit = name, unit
-        self.reads = getattr(of, "reads", None)
         self._of = of
         self._parts: list[NDArray[np.float64]] = []
-        self._mean = Mean()
 
-    def add(self, outputs: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> None:
-        """Take in a batch."""
+    def values(self, outputs: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The loss of each sample."""
         losses = np.asarray(self._of(outputs, batch), np.float64)
         count = len(next(iter(batch.values())))
         if losses.shape != (count,):
             raise InvalidInput(f"losses of shape {list(losses.shape)} for {count} samples", f"[{count}]")
         self._parts.append(losses)
-        self._mean.add(losses)
+        return losses
 
     @property
     def losses(self) -> NDArray[np.float64]:
         """That of each sample so far, in their order, [n]."""
         return np.concatenate([np.zeros(0), *self._parts])
-
-    def value(self) -> float:
-        """Their mean."""
-        return self._mean.value()
 
 
 @dataclass(frozen=True)
@@ -904,3 +870,95 @@ def squared_errors(output: str, target: str) -> Losses:
         return off.reshape(len(off), -1).sum(axis=1)
 
     return _Losses(Reads(output, target), losses)
+
+
+class Evaluation(Generic[A]):
+    """Runs a network on a whole data set, in order, and scores it.
+
+    Args:
+        executor: The network to evaluate, prepared with ``mode="train"``, so that it takes parameters as they are.
+        dataset: The samples; those of their arrays that the network has as inputs are fed.
+        scores: Each makes a fresh `Score`.
+        batch: The number of samples at a time; the last batch may be smaller.
+
+    Attributes:
+        scores: Those of the last evaluation, with all that they know; unused ones before the first.
+
+    Raises:
+        InvalidArgument: No samples, no scores, or two of one name.
+        UnknownName: A score reads an output that the network does not have, or an array that the samples do not.
+
+    Example:
+        >>> import deep_bench as db
+        >>> from deep_bench.training.scores import Accuracy, ConfusionMatrix
+        >>> digits = db.datasets["digits"](part="test")
+        >>> executor = db.frameworks["reference"]().prepare(db.load("digits-cnn"), mode="train")
+        >>> made = [lambda: Accuracy("logits", "label"), lambda: ConfusionMatrix("logits", "label")]
+        >>> evaluation = Evaluation(executor, digits, made)
+        >>> figures = evaluation(executor.parameters, {})
+        >>> sorted(figures), figures["accuracy"] > 0.9
+        (['accuracy', 'balanced accuracy'], True)
+        >>> evaluation.scores["balanced accuracy"].recall.shape
+        (10,)
+    """
+
+    def __init__(
+        self, executor: Executor[A], dataset: Dataset, scores: Sequence[Callable[[], Score]], *, batch: int = 256
+    ) -> None:
+        if not len(dataset) or not scores or natural("batch", batch) < 1:
+            raise InvalidArgument(
+                f"an evaluation on {len(dataset)} samples by {len(scores)} scores in batches of {batch}",
+                "at least one of each",
+            )
+        self.executor, self.dataset, self.batch = executor, dataset, batch
+        self._fetch = Fetch(dataset)
+        self._makers = tuple(scores)
+        self.scores = self._fresh()
+        outputs = [spec.name for spec in executor.network.outputs] if executor.network is not None else []
+        held = [spec.name for spec in getattr(dataset, "specs", ())]
+        for score in self.scores.values():
+            if score.reads is None:
+                continue
+            if outputs and score.reads.output not in outputs:
+                raise UnknownName(f"output of the network for the {score.name}", score.reads.output, outputs)
+            if held and score.reads.array is not None and score.reads.array not in held:
+                raise UnknownName(f"array of the samples for the {score.name}", score.reads.array, held)
+
+    def __call__(self, parameters: Mapping[str, A], statistics: Mapping[str, A]) -> dict[str, float]:
+        """Name of each score to its value.
+
+        Args:
+            parameters: Native arrays, taken as they are, without a copy.
+            statistics: Further inputs.
+
+        Raises:
+            InvalidInput: The data set lacks an input of the network or something that a score needs, or does not fit them.
+            InvalidData: A sample cannot be read, or is something else than arrays by name.
+        """
+        for name, value in parameters.items():
+            if value is not self.executor.parameters[name]:
+                self.executor.parameters[name] = value
+        self.scores, device = self._fresh(), self.executor.device
+        feed = Feed([spec for spec in self.executor.inputs if spec.name not in statistics], self.executor.network)
+        for start in range(0, len(self.dataset), self.batch):
+            numbers = np.arange(start, min(start + self.batch, len(self.dataset)))
+            batch = self._fetch(0, numbers)
+            fed = {name: device.adopt(array) for name, array in feed(batch, numbers).items()}
+            native = self.executor.forward({**fed, **statistics})
+            device.synchronize()
+            outputs = {name: device.to_numpy(value) for name, value in native.items()}
+            for score in self.scores.values():
+                score.add(outputs, batch)
+        return {name: score.value() for name, score in self.scores.items()}
+
+    def _fresh(self) -> dict[str, Score]:
+        scores: dict[str, Score] = {}
+        for make in self._makers:
+            score = make() if callable(make) else make
+            if score is make or not isinstance(score, Score):
+                came = f"a {type(score).__name__} as what makes a score"
+                raise InvalidArgument(came, "functions that each make a fresh Score", "scores=[lambda: Accuracy(…), …]")
+            if score.name in scores:
+                raise InvalidArgument(f"two scores named {score.name!r}", "a name of its own for each")
+            scores[score.name] = score
+        return scores

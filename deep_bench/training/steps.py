@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic
 
 import numpy as np
 
-from deep_bench.arrays import ArrayFunctions, leaves, mapped
+from deep_bench.arrays import leaves, mapped
 from deep_bench.errors import InvalidArgument, Unsupported
 from deep_bench.framework import A, Adapter, Device, Executor, names_once
 from deep_bench.network.train_step import TrainingStep, check_types, evaluation_point, training_step, updated, working_type
@@ -112,7 +112,9 @@ class SeparateStep(StepTaker[A]):
         self._following = dict(form.state) if form is not None else {}
         initial = form.initial if form is not None else {}
         self._statistics = {name: self.device.from_numpy(array) for name, array in initial.items()}
-        self._narrow = _narrow(self.parameters, self._xp) if optimizer.framework is None else {}
+        types = {name: self._xp.dtype(w) for name, w in self.parameters.items()} if optimizer.framework is None else {}
+        # Parameters whose update is computed in a wider format; a framework's own optimizer takes them as they are.
+        self._narrow = {name: dtype for name, dtype in types.items() if working_type(dtype) != dtype}
         self.state = optimizer.init(self._widened(self.parameters), self._xp)
         self._looks_ahead = optimizer.looks_ahead
 
@@ -313,12 +315,6 @@ def step_on(
     fused_step = FusedStep(adapter, step, names, form=form, loss=loss)
     fused_step.rule = optimizer
     return fused_step
-
-
-def _narrow(parameters: Mapping[str, A], xp: ArrayFunctions[A]) -> dict[str, np.dtype]:
-    """Those parameters that are updated in a wider type than their own, and their own."""
-    types = {name: xp.dtype(w) for name, w in parameters.items()}
-    return {name: dtype for name, dtype in types.items() if working_type(dtype) != dtype}
 
 
 def has_arithmetic(device: Device[Any]) -> bool:

@@ -24,13 +24,13 @@ from deep_bench.training.run_state import (
     History,
     Progress,
     check_identity,
+    check_kind,
     identity_of,
     packed,
-    restore_step,
 )
 from deep_bench.training.samplers import Sampler, natural
+from deep_bench.training.scores import Evaluation
 from deep_bench.training.steps import SeparateStep, StepTaker, Tree, step_on
-from deep_bench.training.validation import Evaluation
 
 _READ_EVERY = 256
 """Losses stay on the device until this many steps are done, or somebody asks: reading one waits for the device."""
@@ -157,38 +157,17 @@ class SingleRank(Ranks):
         """Nothing."""
 
 
-def taker_of(
-    executor: Any, optimizer: Any, form: TrainingForm | None, loss: str, wrt: Sequence[str] | None
-) -> StepTaker[Any]:
-    """What takes the steps: the step that is given, or one of an executor and an optimizer."""
-    if isinstance(executor, StepTaker):
-        if optimizer is not None or wrt is not None:
-            raise InvalidArgument("a step with an optimizer or parameters beside it", "those that the step was made with")
-        return executor
-    if not isinstance(executor, Executor):
-        raise InvalidArgument(f"a {type(executor).__name__} to train", "an executor prepared with mode='train'")
-    if not isinstance(optimizer, Optimizer):
-        raise InvalidArgument(f"optimizer={optimizer!r}", "an Optimizer, such as db.optimizers['adam']()")
-    return SeparateStep(executor, optimizer, form=form, loss=loss, wrt=wrt)
-
-
-def loader_of(loader: Loader | None, dataset: Dataset | None, sampler: Sampler | None, preparation: Any) -> Loader:
-    """What gives the batches: the loader that is given, or one of its parts."""
-    if loader is not None:
-        if dataset is not None or sampler is not None or preparation is not None:
-            raise InvalidArgument("a loader and parts of one", "loader=…, or dataset=… and sampler=…")
-        return loader
-    if dataset is None or sampler is None:
-        raise InvalidArgument("no data", "dataset=… and sampler=…, or loader=…")
-    return Loader(dataset, sampler, preparation=preparation)
-
-
-def feed_of(taker: StepTaker[Any], form: TrainingForm | None) -> Feed:
-    """What takes the inputs that come from the training set out of a batch."""
-    if form is not None:
-        return Feed(form.data, form.training)
-    executor: Executor[Any] = taker.executor  # type: ignore[attr-defined]
-    return Feed([spec for spec in executor.inputs if spec.name not in taker.statistics], executor.network)
+TRAINING = (
+    Moment.BEFORE_RUN,
+    Moment.BEFORE_EPOCH,
+    Moment.BEFORE_STEP,
+    Moment.AFTER_GRADIENTS,
+    Moment.AFTER_STEP,
+    Moment.AFTER_EVALUATION,
+    Moment.AFTER_EPOCH,
+    Moment.AFTER_RUN,
+)
+"""The moments of a training run."""
 
 
 class Listeners:
@@ -211,7 +190,16 @@ class Listeners:
         self.spent_ns = 0
         self._by_moment: dict[Moment, list[Callback]] = {}
         for callback in self.all:
-            for moment in _moments(callback, tells_gradients):
+            if not callable(callback):
+                raise InvalidArgument(f"a {type(callback).__name__} as a callback", "something that can be called")
+            moments = getattr(callback, "moments", None)
+            if moments is not None and Moment.AFTER_GRADIENTS in moments and not tells_gradients:
+                raise Unsupported(
+                    f"{name_of(callback)} asks for gradients, and here the whole step is one graph",
+                    "a framework with gradients and update apart",
+                    "train in the reference, torch or TensorFlow, or leave this callback out",
+                )
+            for moment in TRAINING if moments is None else moments:
                 self._by_moment.setdefault(moment, []).append(callback)
 
     def __contains__(self, moment: Moment) -> bool:
@@ -241,34 +229,6 @@ class Listeners:
         """Callbacks with a state of their own (``snapshot`` and ``restore``), by name."""
         stateful = [c for c in dict.fromkeys(self.all) if hasattr(c, "snapshot")]
         return {f"{number} {type(c).__name__}": c for number, c in enumerate(stateful)}
-
-
-def _moments(callback: Any, tells_gradients: bool) -> Iterable[Moment]:
-    if not callable(callback):
-        raise InvalidArgument(f"a {type(callback).__name__} as a callback", "something that can be called")
-    moments = getattr(callback, "moments", None)
-    if moments is None:
-        return TRAINING
-    if Moment.AFTER_GRADIENTS in moments and not tells_gradients:
-        raise Unsupported(
-            f"{name_of(callback)} asks for gradients, and here the whole step is one graph",
-            "a framework with gradients and update apart",
-            "train in the reference, torch or TensorFlow, or leave this callback out",
-        )
-    return tuple(moments)
-
-
-TRAINING = (
-    Moment.BEFORE_RUN,
-    Moment.BEFORE_EPOCH,
-    Moment.BEFORE_STEP,
-    Moment.AFTER_GRADIENTS,
-    Moment.AFTER_STEP,
-    Moment.AFTER_EVALUATION,
-    Moment.AFTER_EPOCH,
-    Moment.AFTER_RUN,
-)
-"""The moments of a training run."""
 
 
 def name_of(callback: Callback) -> str:
@@ -337,12 +297,33 @@ class Trainer(Generic[A]):
         seed: int = 0,
         ranks: Ranks = SINGLE_RANK,
     ) -> None:
-        self.taker = taker_of(executor, optimizer, form, loss, wrt)
-        self.loader = loader_of(loader, dataset, sampler, preparation)
+        if isinstance(executor, StepTaker):
+            if optimizer is not None or wrt is not None:
+                came = "a step with an optimizer or parameters beside it"
+                raise InvalidArgument(came, "those that the step was made with")
+            self.taker: StepTaker[A] = executor
+        elif not isinstance(executor, Executor):
+            raise InvalidArgument(f"a {type(executor).__name__} to train", "an executor prepared with mode='train'")
+        elif not isinstance(optimizer, Optimizer):
+            raise InvalidArgument(f"optimizer={optimizer!r}", "an Optimizer, such as db.optimizers['adam']()")
+        else:
+            self.taker = SeparateStep(executor, optimizer, form=form, loss=loss, wrt=wrt)
+        if loader is not None:
+            if dataset is not None or sampler is not None or preparation is not None:
+                raise InvalidArgument("a loader and parts of one", "loader=…, or dataset=… and sampler=…")
+            self.loader = loader
+        elif dataset is None or sampler is None:
+            raise InvalidArgument("no data", "dataset=… and sampler=…, or loader=…")
+        else:
+            self.loader = Loader(dataset, sampler, preparation=preparation)
         self.evaluation, self.every, self.seed = evaluation, natural("every", every), seed
         self.form, self.ranks, self.history = form, ranks, History()
         self._identity = identity_of(self.taker, self.loader, seed)
-        self._feed = feed_of(self.taker, form)
+        if form is not None:
+            self._feed = Feed(form.data, form.training)
+        else:
+            prepared: Executor[Any] = self.taker.executor  # type: ignore[attr-defined]
+            self._feed = Feed([spec for spec in prepared.inputs if spec.name not in self.taker.statistics], prepared.network)
         self.progress = Progress(self, self.history)
         self.callbacks = tuple(callbacks)
         self._listeners = Listeners(ranks.listening(self.callbacks), tells_gradients=self.taker.tells_gradients)
@@ -423,7 +404,13 @@ class Trainer(Generic[A]):
         try:
             with self.ranks.running(self):
                 if not self.ranks.serves(self):
-                    self._epochs(epochs, steps)
+                    while not self.ending:
+                        if epochs is not None and self.progress.epoch >= epochs:
+                            self.ending = EPOCHS_DONE
+                        elif steps is not None and self.progress.step >= steps:
+                            self.ending = STEPS_DONE
+                        else:
+                            self._epoch(steps)
                 self.ranks.after_steps(self)
                 self._settle()
         except KeyboardInterrupt:
@@ -529,7 +516,12 @@ class Trainer(Generic[A]):
         keepers = self._listeners.keepers()
         if sorted(keepers) != sorted(snapshot["callbacks"]):
             raise InvalidArgument(f"a snapshot with the callbacks {sorted(snapshot['callbacks'])}", f"{sorted(keepers)}")
-        restore_step(self.taker, snapshot, self._identity)
+        try:
+            self.taker.restore(snapshot["step"])
+        except InvalidArgument as error:  # if it is for the state of another optimizer, that is said
+            if snapshot["step"].get("parameters", {}).keys() == self.taker.parameters.keys():
+                check_kind(self._identity["optimizer"], snapshot["identity"], error)
+            raise
         for name, keeper in keepers.items():
             keeper.restore(snapshot["callbacks"][name])
         self.history = History.of_tree(snapshot["history"])
@@ -537,16 +529,6 @@ class Trainer(Generic[A]):
         self._before_ns, self._began_ns = elapsed_ns, None
 
     # The loop
-
-    def _epochs(self, epochs: int | None, steps: int | None) -> None:
-        progress = self.progress
-        while not self.ending:
-            if epochs is not None and progress.epoch >= epochs:
-                self.ending = EPOCHS_DONE
-            elif steps is not None and progress.step >= steps:
-                self.ending = STEPS_DONE
-            else:
-                self._epoch(steps)
 
     def _epoch(self, steps: int | None) -> None:
         progress = self.progress
@@ -592,7 +574,10 @@ class Trainer(Generic[A]):
         self._listeners.forget()
         self._tell(Moment.BEFORE_STEP, number)
         before = self._listeners.forget()
-        inputs = self._native(batch, indices, number)
+        fed = self._feed(batch, indices)
+        if self.form is not None:
+            fed |= self.ranks.draw(self.form, batch, self.seed, number)
+        inputs = {name: self.taker.device.adopt(array) for name, array in fed.items()}
         moved = self._now()
         receiver = self._with_gradients if self.taker.tells_gradients and Moment.AFTER_GRADIENTS in self._listeners else None
         outputs = self.taker(inputs, receiver)
@@ -614,12 +599,6 @@ class Trainer(Generic[A]):
         if self.evaluation is not None and self.every and self.progress.step % self.every == 0:
             self.evaluate()
         self._tell(Moment.AFTER_STEP, number)
-
-    def _native(self, batch: Mapping[str, np.ndarray], indices: np.ndarray, number: int) -> dict[str, A]:
-        fed = self._feed(batch, indices)
-        if self.form is not None:
-            fed |= self.ranks.draw(self.form, batch, self.seed, number)
-        return {name: self.taker.device.adopt(array) for name, array in fed.items()}
 
     def _with_gradients(self, gradients: Mapping[str, A]) -> None:
         self.progress.gradients = gradients

@@ -1,140 +1,34 @@
-"""How good a network is on a data set."""
+"""Trainings of several systems, validated step by step against the oracle's, which takes each step in float64."""
 
 from __future__ import annotations
 
-import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from math import inf
 from pathlib import Path
-from typing import Any, Generic, Literal
+from typing import Any, Literal
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 from tqdm import tqdm
 
 from deep_bench import frameworks
 from deep_bench.check.oracle import WideArithmetic, formats_of, settings_of
 from deep_bench.check.thresholds import END_TO_END_RATIO, INFORMATION
-from deep_bench.errors import InvalidArgument, UnknownName
-from deep_bench.framework import A, Executor
+from deep_bench.errors import InvalidArgument
 from deep_bench.graph import NetworkLike
 from deep_bench.network.train_step import TrainingStep, training_step
-from deep_bench.records.table import columns, print_note, print_table
+from deep_bench.records.table import figure_columns, text_of
 from deep_bench.tensor import unit_roundoff
-from deep_bench.training.dataset import Dataset
-from deep_bench.training.form import Feed, TrainingForm, training_form
-from deep_bench.training.loader import Fetch
+from deep_bench.training.form import Feed, training_form
 from deep_bench.training.optimizer import Optimizer
 from deep_bench.training.samplers import natural
-from deep_bench.training.scores import Score
 from deep_bench.training.steps import StepTaker, step_on
 from deep_bench.variant import Variant
 
 __all__ = ["Chaos", "Distance", "Trained", "Validation", "batches_of", "validate_training"]
-
-
-class Evaluation(Generic[A]):
-    """Runs a network on a whole data set, in order, and scores it.
-
-    Args:
-        executor: The network to evaluate, prepared with ``mode="train"``, so that it takes parameters as they are.
-        dataset: The samples; those of their arrays that the network has as inputs are fed.
-        scores: Each makes a fresh `Score`.
-        batch: The number of samples at a time; the last batch may be smaller.
-
-    Attributes:
-        scores: Those of the last evaluation, with all that they know; unused ones before the first.
-
-    Raises:
-        InvalidArgument: No samples, no scores, or two of one name.
-        UnknownName: A score reads an output that the network does not have, or an array that the samples do not.
-
-    Example:
-        >>> import deep_bench as db
-        >>> from deep_bench.training.scores import Accuracy, ConfusionMatrix
-        >>> digits = db.datasets["digits"](part="test")
-        >>> executor = db.frameworks["reference"]().prepare(db.load("digits-cnn"), mode="train")
-        >>> made = [lambda: Accuracy("logits", "label"), lambda: ConfusionMatrix("logits", "label")]
-        >>> evaluation = Evaluation(executor, digits, made)
-        >>> figures = evaluation(executor.parameters, {})
-        >>> sorted(figures), figures["accuracy"] > 0.9
-        (['accuracy', 'balanced accuracy'], True)
-        >>> evaluation.scores["balanced accuracy"].recall.shape
-        (10,)
-    """
-
-    def __init__(
-        self, executor: Executor[A], dataset: Dataset, scores: Sequence[Callable[[], Score]], *, batch: int = 256
-    ) -> None:
-        if not len(dataset) or not scores or natural("batch", batch) < 1:
-            raise InvalidArgument(
-                f"an evaluation on {len(dataset)} samples by {len(scores)} scores in batches of {batch}",
-                "at least one of each",
-            )
-        self.executor, self.dataset, self.batch = executor, dataset, batch
-        self._fetch = Fetch(dataset)
-        self._makers = tuple(scores)
-        self.scores = self._fresh()
-        for score in self.scores.values():
-            self._check_names(score)
-
-    def __call__(self, parameters: Mapping[str, A], statistics: Mapping[str, A]) -> dict[str, float]:
-        """Name of each score to its value.
-
-        Args:
-            parameters: Native arrays, taken as they are, without a copy.
-            statistics: Further inputs.
-
-        Raises:
-            InvalidInput: The data set lacks an input of the network or something that a score needs, or does not fit them.
-            InvalidData: A sample cannot be read, or is something else than arrays by name.
-        """
-        for name, value in parameters.items():
-            if value is not self.executor.parameters[name]:
-                self.executor.parameters[name] = value
-        self.scores = self._fresh()
-        feed = Feed([spec for spec in self.executor.inputs if spec.name not in statistics], self.executor.network)
-        for start in range(0, len(self.dataset), self.batch):
-            numbers = np.arange(start, min(start + self.batch, len(self.dataset)))
-            batch = self._fetch(0, numbers)
-            outputs = self._outputs(feed(batch, numbers), statistics)
-            for score in self.scores.values():
-                score.add(outputs, batch)
-        return {name: score.value() for name, score in self.scores.items()}
-
-    def _fresh(self) -> dict[str, Score]:
-        scores: dict[str, Score] = {}
-        for make in self._makers:
-            score = make() if callable(make) else make
-            if score is make or not isinstance(score, Score):
-                came = f"a {type(score).__name__} as what makes a score"
-                raise InvalidArgument(came, "functions that each make a fresh Score", "scores=[lambda: Accuracy(…), …]")
-            if score.name in scores:
-                raise InvalidArgument(f"two scores named {score.name!r}", "a name of its own for each")
-            scores[score.name] = score
-        return scores
-
-    def _check_names(self, score: Score) -> None:
-        if score.reads is None:
-            return
-        output, array = score.reads
-        outputs = [spec.name for spec in self.executor.network.outputs] if self.executor.network is not None else []
-        if outputs and output not in outputs:
-            raise UnknownName(f"output of the network for the {score.name}", output, outputs)
-        held = [spec.name for spec in getattr(self.dataset, "specs", ())]
-        if held and array is not None and array not in held:
-            raise UnknownName(f"array of the samples for the {score.name}", array, held)
-
-    def _outputs(self, batch: Mapping[str, np.ndarray], statistics: Mapping[str, A]) -> dict[str, np.ndarray]:
-        device = self.executor.device
-        fed = {name: device.adopt(array) for name, array in batch.items()}
-        outputs = self.executor.forward({**fed, **statistics})
-        device.synchronize()
-        return {name: device.to_numpy(value) for name, value in outputs.items()}
 
 
 def finite_norm(x: np.ndarray) -> float:
@@ -316,22 +210,14 @@ class Validation:
 
     def table(self) -> str:
         """A row for each system, and what rounding does to the reference itself."""
-        table = Table("system", "verdict")
-        for name in ("worst step", "error", "by rounding", "ratio", "last loss"):
-            table.add_column(name, justify="right")
-        table.add_column("in")
+        figures = figure_columns("worst step", "error", "by rounding", "ratio", "last loss")
+        table = Table("system", "verdict", *figures, "in")
         for trained in self.systems:
-            worst = self._worst(trained)
-            figures = [str(worst.step), f"{worst.error:.2g}", f"{worst.rounding:.2g}", f"{worst.ratio:.3g}"]
-            table.add_row(trained.system, trained.word, *figures, f"{trained.distances[-1].loss:.4g}", worst.quantity)
-        out = io.StringIO()
-        console = Console(file=out, width=columns(), color_system=None)
-        print_table(console, table)
-        for trained in self.systems:
-            if trained.reason:
-                print_note(console, f"{trained.system}: {trained.reason}")
-        print_note(console, self.about_chaos())
-        return out.getvalue()
+            worst = max(self.informative(trained.distances) or trained.distances[:1], key=lambda d: d.ratio)
+            cells = [str(worst.step), f"{worst.error:.2g}", f"{worst.rounding:.2g}", f"{worst.ratio:.3g}"]
+            table.add_row(trained.system, trained.word, *cells, f"{trained.distances[-1].loss:.4g}", worst.quantity)
+        reasons = [f"{trained.system}: {trained.reason}" for trained in self.systems if trained.reason]
+        return text_of([table, *reasons, self.about_chaos()]) + "\n"
 
     __str__ = table
 
@@ -354,10 +240,6 @@ class Validation:
         """Those that tell something: before trajectories part, and until nothing is finite any more."""
         parts, lost = (inf if step is None else step for step in (self.parts, self.lost))
         return [d for d in distances if d.step < parts and d.step <= lost]
-
-    def _worst(self, trained: Trained) -> Distance:
-        informative = self.informative(trained.distances)
-        return max(informative or trained.distances[:1], key=lambda d: d.ratio)
 
     def to_json(self) -> dict[str, Any]:
         """It in plain types."""
@@ -436,7 +318,15 @@ def validate_training(
     if natural("samples", samples) < 2 or natural("steps", steps) < 1:
         raise InvalidArgument(f"{steps} steps with {samples} runs with rounding errors", "at least 1 and 2")
     form = training_form(network)
-    systems = _systems(on, form, optimizer, loss)
+    named = on if isinstance(on, Mapping) else {str(system): system for system in on}
+    if not named:
+        raise InvalidArgument("no systems to validate", "at least one framework, such as 'torch'")
+    systems: dict[str, StepTaker[Any]] = {
+        label: system
+        if isinstance(system, StepTaker)
+        else step_on(Variant.parse(system).create(), form, optimizer, loss=loss)
+        for label, system in named.items()
+    }
     whole = training_step(form.training, loss, optimizer=optimizer)
     following, initial = {**whole.following, **form.state}, {**whole.initial, **form.initial}
     names = tuple(n for n in whole.initial if n in form.training.parameters)
@@ -459,18 +349,6 @@ def validate_training(
     if not watch.chaos:
         raise InvalidArgument("no batches to train on", "at least one")
     return watch.result(samples)
-
-
-def _systems(on: Any, form: TrainingForm, optimizer: Optimizer[Any, Any], loss: str) -> dict[str, StepTaker[Any]]:
-    named = on if isinstance(on, Mapping) else {str(system): system for system in on}
-    if not named:
-        raise InvalidArgument("no systems to validate", "at least one framework, such as 'torch'")
-    return {
-        label: system
-        if isinstance(system, StepTaker)
-        else step_on(Variant.parse(system).create(), form, optimizer, loss=loss)
-        for label, system in named.items()
-    }
 
 
 class _DistanceWatch:
@@ -535,17 +413,17 @@ class _DistanceWatch:
     def _trained(self, label: str, distances: Sequence[Distance], validation: Validation) -> Trained:
         informative = validation.informative(distances)
         beyond = next((d for d in informative if d.ratio > END_TO_END_RATIO), None)
+        word: Word = "no information"
         if beyond is not None:
             far = f"{beyond.ratio:.3g} times as far from the oracle's as rounding explains"
-            reason = f"after step {beyond.step}, {beyond.quantity} is {beyond.apart or far}"
-            return Trained(label, "wrong", reason, beyond.step, tuple(distances))
-        if not informative:
+            word, reason = "wrong", f"after step {beyond.step}, {beyond.quantity} is {beyond.apart or far}"
+        elif not informative:
             reason = "rounding drowns everything from the first step on"
-            return Trained(label, "no information", reason, None, tuple(distances))
-        if self.lost == 1:
+        elif self.lost == 1:
             reason = "the loss or the data are not finite from step 1 on"
-            return Trained(label, "no information", reason, None, tuple(distances))
-        return Trained(label, "right", "", None, tuple(distances))
+        else:
+            word, reason = "right", ""
+        return Trained(label, word, reason, beyond.step if beyond is not None else None, tuple(distances))
 
 
 def batches_of(loader: Any, epochs: int = 1_000_000) -> Iterator[Mapping[str, np.ndarray]]:

@@ -12,10 +12,10 @@ import deep_bench as db
 from deep_bench.errors import DeepBenchError, InvalidArgument, InvalidData, InvalidInput
 from deep_bench.graph import Network
 from deep_bench.training.form import FeedLimits, limits_of
-from deep_bench.training.scores import Accuracy, MeanOutput
+from deep_bench.training.scores import Accuracy, Evaluation, MeanOutput
 from deep_bench.training.sets import ArrayDataset
 from deep_bench.training.trainer import Trainer
-from deep_bench.training.validation import Evaluation, validate_training
+from deep_bench.training.validation import validate_training
 from tests.training import small
 
 SGD = db.optimizers["sgd"](lr=0.1)

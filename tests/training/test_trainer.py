@@ -14,10 +14,10 @@ from deep_bench.events import Moment
 from deep_bench.training import scores, several
 from deep_bench.training.callbacks import EarlyStopping, EvaluateEvery, WorstSamples
 from deep_bench.training.checkpoint import Checkpoints, read_checkpoint, write_checkpoint
+from deep_bench.training.scores import Evaluation
 from deep_bench.training.sets import ArrayDataset
 from deep_bench.training.steps import FusedStep
 from deep_bench.training.trainer import EPOCHS_DONE, INTERRUPTED, STEPS_DONE, Trainer
-from deep_bench.training.validation import Evaluation
 from tests.training import small
 
 EVERYWHERE = ("reference", "torch:threads=1", "tensorflow", "onnxruntime:threads=1")

@@ -440,7 +440,12 @@ def audited(record: InferenceRecord, home: Path, references: References, work: W
     """
     name: Audit = "TEST01" if record.settings["audit"] == "TEST01" else "TEST04"
     assert references.performance is not None
-    checks = {"same work": _same_work(record, references)}
+    same_work, baseline = (True, "network, framework, system and data set are the same"), references.performance[0]
+    for reference in (references.performance, references.accuracy):
+        if reference is not None and _work_of(reference[0]) != _work_of(record):
+            same_work = False, f"{reference[1]} is of another network, framework, system or data set"
+            break
+    checks = {"same work": same_work}
     if name == "TEST01":
         assert references.accuracy is not None
         logged = read_answers(home), read_answers(references.accuracy[1])
@@ -449,7 +454,15 @@ def audited(record: InferenceRecord, home: Path, references: References, work: W
         _note(home / VERIFY_ACCURACY, (comparison.exact, comparison.text()))
         for file, text in comparison.accuracies().items():
             (home / file).write_text(text, encoding="utf-8")
-    checks["performance"] = _performance(name, record, references.performance[0])
+    bound = "effective_target_latency_ns"
+    if baseline.result is None or record.result is None:
+        checks["performance"] = False, "a run without a result"
+    elif record.loadgen.validity != "VALID":
+        checks["performance"] = False, f"LoadGen says {record.loadgen.validity}"
+    elif record.scenario == "Server" and record.loadgen.values.get(bound) != baseline.loadgen.values.get(bound):
+        checks["performance"] = False, "the bounds of the latency differ"
+    else:
+        checks["performance"] = compared(name, record.scenario, baseline.result, record.result)
     _note(home / VERIFY_PERFORMANCE, checks["performance"])
     against = [str(reference[1]) for reference in (references.performance, references.accuracy) if reference is not None]
     passed = all(good for good, _ in checks.values())
@@ -486,28 +499,8 @@ def compared(name: str, scenario: str, reference: float, result: float) -> tuple
     )
 
 
-def _performance(name: str, record: InferenceRecord, reference: InferenceRecord) -> tuple[bool, str]:
-    first, second = reference.result, record.result
-    if first is None or second is None:
-        return False, "a run without a result"
-    if record.loadgen.validity != "VALID":
-        return False, f"LoadGen says {record.loadgen.validity}"
-    key = "effective_target_latency_ns"
-    if record.scenario == "Server" and record.loadgen.values.get(key) != reference.loadgen.values.get(key):
-        return False, "the bounds of the latency differ"
-    return compared(name, record.scenario, first, second)
-
-
-def _same_work(record: InferenceRecord, references: References) -> tuple[bool, str]:
-    for reference in (references.performance, references.accuracy):
-        if reference is not None:
-            reference_record = reference[0]
-            ours, theirs = (
-                (r.network.sha256, r.framework, r.system, r.data.get("name")) for r in (record, reference_record)
-            )
-            if ours != theirs:
-                return False, f"{reference[1]} is of another network, framework, system or data set"
-    return True, "network, framework, system and data set are the same"
+def _work_of(record: InferenceRecord) -> tuple[object, ...]:
+    return record.network.sha256, record.framework, record.system, record.data.get("name")
 
 
 def _note(path: Path, check: tuple[bool, str]) -> None:

@@ -2,11 +2,12 @@
 
 ``Ledger`` has every sample that LoadGen issued and every answer, so that none is lost, doubled or made up; ``Watchdog``
 ends the process when the run cannot come to its end any more. A pilot goes before the test: LoadGen makes its queries up
-beforehand, from how fast the system is expected to be.
+beforehand, from how fast the system is expected to be. No other file imports LoadGen (``mlperf_loadgen``).
 """
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import os
 import sys
@@ -17,6 +18,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import wraps
 from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
 from itertools import repeat
 from math import sqrt
 from pathlib import Path
@@ -28,9 +31,8 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from deep_bench.errors import InvalidArgument
+from deep_bench.errors import FrameworkMissing, InvalidArgument
 from deep_bench.graph import Network
-from deep_bench.mlperf.inference import loadgen
 from deep_bench.mlperf.inference.settings import AUDITS, READY_STALLS, Conf, Line, Scenario, Settings, written
 from deep_bench.mlperf.inference.system import EXPECTED, ExecutorSystem, Library, RunFailed, System, Work, make_work, note
 
@@ -358,6 +360,52 @@ class Pilot:
             self._done.set()
 
 
+def require() -> None:
+    """See that LoadGen is installed.
+
+    Raises:
+        FrameworkMissing: It is not.
+    """
+    if find_spec("mlperf_loadgen") is None:
+        raise FrameworkMissing(
+            "LoadGen (mlperf_loadgen) is not installed", "MLPerf's own LoadGen", "pip install 'deep-bench[mlperf]'"
+        )
+
+
+def loadgen_version() -> str:
+    """The version of the package."""
+    return version("mlcommons-loadgen")
+
+
+def sender() -> Callable[[Sequence[int], NDArray[np.generic]], None]:
+    """What hands answers to LoadGen, which copies what it keeps.
+
+    Returns:
+        A function of the samples' ids and of an array with one row of bytes for each.
+    """
+    import mlperf_loadgen as lg
+
+    answer, complete, first_byte = lg.QuerySampleResponse, lg.QuerySamplesComplete, ctypes.c_char.from_buffer
+
+    def send(ids: Sequence[int], rows: NDArray[np.generic]) -> None:
+        if not (rows.flags.c_contiguous and rows.flags.writeable):
+            rows = rows.copy()
+        start = ctypes.addressof(first_byte(rows.data))  # takes a fifth of what rows.ctypes.data does
+        size = rows.nbytes // len(ids)
+        complete([answer(number, start + place * size, size) for place, number in enumerate(ids)])
+
+    return send
+
+
+_MODES = {
+    "performance": "PerformanceOnly",
+    "accuracy": "AccuracyOnly",
+    "submission": "SubmissionRun",
+    "find-peak": "FindPeakPerformance",
+}
+_USER_CONF = 1
+
+
 USER_CONF, AUDIT_CONF = "user.conf", "audit.config"
 TRACED_SAMPLES = 1_000_000
 _CHECKED = 8
@@ -392,11 +440,10 @@ class LoadgenRun:
     ) -> None:
         self._settings, self._conf, self._folder = settings, conf, Path(folder)
         loaded = Network(ir.load(network), name=Path(network).stem)
-        self._query_s: float | None = None
         self._work = make_work(loaded, framework, dataset, settings, root)
         self._library = Library(self._work.dataset, loaded)
         self._system = _system(system, self._work)
-        self._ledger = Ledger(loadgen.sender(), len(self._library) if self._work.labels is not None else 0)
+        self._ledger = Ledger(sender(), len(self._library) if self._work.labels is not None else 0)
         self._watchdog = Watchdog(self._folder, lambda: self._ledger, settings.stall)
 
     def ready(self) -> dict[str, Any]:
@@ -407,45 +454,6 @@ class LoadgenRun:
         """
         self._watchdog.start()
         self._watchdog.watch(self._system)
-        piloted = self._make_ready()
-        # write settings
-        (self._folder / USER_CONF).write_text(written(list(self._conf.lines), "as LoadGen reads it"), encoding="utf-8")
-        if self._settings.audit:
-            lines = [Line("*", "*", key, value) for key, value in AUDITS[self._settings.audit].items()]
-            text = written(lines, f"audit {self._settings.audit}")
-            (self._folder / AUDIT_CONF).write_text(text, encoding="utf-8")
-        return {"pilot": piloted, "query_s": self._query_s}
-
-    def run(self) -> dict[str, Any]:
-        """Once ready: run the test, and check the outputs.
-
-        Returns:
-            ``facts`` of the framework, ``forms``, ``columns`` (see `Ledger.columns`), ``answers`` (see `Ledger.answers`),
-            ``traced``, ``verdict``.
-        """
-        traced = self._traced()
-        loadgen.run_test(
-            self._work.model,
-            self._settings.scenario,
-            self._settings.mode,
-            callbacks=self._callbacks(),
-            samples=len(self._library),
-            in_memory=self._work.in_memory,
-            folder=self._folder,
-            user_conf=self._folder / USER_CONF,
-            audit_conf=self._folder / AUDIT_CONF,
-            trace=traced,
-        )
-        self._end()
-        outcome = {"columns": self._ledger.columns(), "answers": self._ledger.answers(), "traced": traced}
-        system = self._system
-        if not isinstance(system, ExecutorSystem):
-            return {**outcome, "facts": {}, "forms": None, "verdict": None}
-        forms = system.runners[0].executor.forms
-        return {**outcome, "facts": system.facts, "forms": forms, "verdict": self._judged(system)}
-
-    def _make_ready(self) -> float | None:
-        """Start the system, and ask the pilot if it is needed."""
         first = list(range(self._work.in_memory))
         pilot, test = Pilot(first), self._ledger
         self._ledger = pilot.ledger
@@ -455,14 +463,34 @@ class LoadgenRun:
         self._watchdog.free()
         estimate = None
         if self._conf.open is not None:
-            model, scenario = self._work.model, self._settings.scenario
-            rules = replace(self._settings.rules, samples=self._conf.of_query(model, scenario))
+            rules = replace(self._settings.rules, samples=self._conf.of_query)
             estimate = pilot.expected(self._system, rules, self._settings.most_at_once)
-            self._query_s = pilot.query_s
-            self._conf = self._conf.with_value(model, scenario, estimate)
+            self._conf = self._conf.with_value(estimate)
         self._library.unload(first)
         self._ledger = test
-        return estimate
+        (self._folder / USER_CONF).write_text(written(self._conf.lines, "as LoadGen reads it"), encoding="utf-8")
+        if self._settings.audit:
+            lines = [Line("*", "*", key, value) for key, value in AUDITS[self._settings.audit].items()]
+            text = written(lines, f"audit {self._settings.audit}")
+            (self._folder / AUDIT_CONF).write_text(text, encoding="utf-8")
+        return {"pilot": estimate, "query_s": pilot.query_s}
+
+    def run(self) -> dict[str, Any]:
+        """Once ready: run the test, and check the outputs.
+
+        Returns:
+            ``facts`` of the framework, ``forms``, ``columns`` (see `Ledger.columns`), ``answers`` (see `Ledger.answers`),
+            ``traced``, ``verdict``.
+        """
+        traced = self._traced()
+        self._run_test(traced)
+        self._end()
+        outcome = {"columns": self._ledger.columns(), "answers": self._ledger.answers(), "traced": traced}
+        system = self._system
+        if not isinstance(system, ExecutorSystem):
+            return {**outcome, "facts": {}, "forms": None, "verdict": None}
+        forms = system.runners[0].executor.forms
+        return {**outcome, "facts": system.facts, "forms": forms, "verdict": self._judged(system)}
 
     def _traced(self) -> bool:
         """Whether LoadGen writes what happened to each sample: unless it would be very much."""
@@ -470,18 +498,43 @@ class LoadgenRun:
             return False
         if self._settings.trace is not None:
             return self._settings.trace
-        return self._conf.samples(self._work.model, self._settings.scenario) <= TRACED_SAMPLES
+        return self._conf.samples <= TRACED_SAMPLES
 
-    def _callbacks(self) -> loadgen.Callbacks:
-        return loadgen.Callbacks(
-            issue=self._issue,
-            flush=self._safe("flushing queries", self._system.flush),
-            load=self._safe("loading samples", self._library.load, READY_STALLS),
-            unload=self._safe("unloading samples", self._library.unload, READY_STALLS),
+    def _run_test(self, trace: bool) -> None:
+        """Run LoadGen, once in a process: the second reading of settings would skip its built-in ``mlperf.conf``.
+
+        No callback may raise: an exception that reaches LoadGen is a segmentation fault. By default LoadGen looks for the
+        settings of an audit in the working folder, where they silently override everything.
+        """
+        import mlperf_loadgen as lg
+
+        settings, logs, output = lg.TestSettings(), lg.LogSettings(), lg.LogOutputSettings()
+        scenario, mode = self._settings.scenario, getattr(lg.TestMode, _MODES[self._settings.mode])
+        settings.scenario, settings.mode = getattr(lg.TestScenario, scenario), mode
+        user_conf = self._folder / USER_CONF
+        if status := settings.FromConfig(str(user_conf), self._work.model, scenario, _USER_CONF):
+            expected = "lines of model.scenario.key = number"
+            raise InvalidArgument(f"LoadGen cannot read {user_conf} (status {status})", expected)
+        settings.mode = mode
+        output.outdir, output.copy_summary_to_stdout = str(self._folder), False
+        logs.log_output, logs.enable_trace = output, trace
+        system = lg.ConstructSUT(self._issue, self._safe("flushing queries", self._system.flush))
+        library = lg.ConstructQSL(
+            len(self._library),
+            self._work.in_memory,
+            self._safe("loading samples", self._library.load, READY_STALLS),
+            self._safe("unloading samples", self._library.unload, READY_STALLS),
         )
+        try:
+            lg.StartTestWithLogSettings(system, library, settings, logs, str(self._folder / AUDIT_CONF))
+        finally:
+            lg.DestroyQSL(library)
+            lg.DestroySUT(system)
+            sys.stdout.flush()
 
-    def _issue(self, ids: list[int], indices: list[int]) -> None:
+    def _issue(self, query: list[Any]) -> None:
         """The ledger looks after the answers, however long a query of many samples takes."""
+        ids, indices = [sample.id for sample in query], [sample.index for sample in query]
         try:
             self._ledger.issued(ids, indices)
             self._system.issue(ids, indices)

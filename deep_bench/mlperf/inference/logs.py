@@ -79,6 +79,14 @@ class Detail:
         return SCENARIOS[name]  # type: ignore[index]
 
     @property
+    def samples(self) -> int:
+        """Queries times the samples of each: those that were made up, which may be more than the settings say.
+
+        With ``sample_concatenate_permutation``, Offline's query has the whole data set so often that none is cut short.
+        """
+        return int(self.values.get("result_query_count", 0)) * int(self.values.get("generated_samples_per_query", 1))
+
+    @property
     def result(self) -> float | None:
         """The scenario's metric, in its unit; ``None`` where LoadGen gives none, or 0 for none."""
         value = self.values.get(self.rules.result)
@@ -275,14 +283,8 @@ def early_stopping(latencies: NDArray[np.int64], share: float) -> float | None:
         MLPerf Inference rules, appendix on early stopping.
     """
     n = len(latencies)
-    discarded = _most_discarded(n, share)
-    return None if discarded < 1 else float(np.partition(latencies, n - discarded)[n - discarded])
-
-
-def _most_discarded(n: int, share: float) -> int:
-    """The largest t with P(X <= t) <= 1 - c; 0 or less for none."""
     low, high = 0, n
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if stats.binom.cdf(middle, n, 1 - share) < 1 - EARLY_CONFIDENCE else (low, middle - 1)
-    return low
+    return None if low < 1 else float(np.partition(latencies, n - low)[n - low])

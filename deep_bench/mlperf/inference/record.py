@@ -396,7 +396,30 @@ def judged(record: InferenceRecord) -> JudgementRecord:
         return JudgementRecord(word="FAILED", reasons=[record.error.message])
     if record.interrupted:
         return JudgementRecord(word="FAILED", reasons=["interrupted"])
-    reasons = [*_of_loadgen(record), *disagreements(record), *_of_answers(record)]
+    loadgen, done, reasons = record.loadgen, record.latencies.done_ns, []
+    if record.mode != "accuracy" and loadgen.validity != "VALID":
+        because = str(loadgen.values.get("result_invalid_reason", "")).strip()
+        if not loadgen.values.get("early_stopping_met", True):
+            because = f"{because} {' '.join(str(loadgen.values.get('early_stopping_result', '')).split())}".strip()
+        reasons.append(f"LoadGen says {loadgen.validity or 'nothing of validity'}{f': {because}' if because else ''}")
+    if loadgen.errors:
+        reasons.append(f"LoadGen reports {len(loadgen.errors)} errors, the first: {loadgen.errors[0]}")
+    reasons += disagreements(record)
+    if len(done) and (missing := int((done == 0).sum())):
+        reasons.append(f"{missing} of {len(done)} samples have no answer")
+    reasons += [
+        f"{entry.unclassed} of {entry.total} answers of {entry.of} are no class (a whole number from 0, in 8 bytes)"
+        for entry in record.accuracy
+        if entry.unclassed
+    ]
+    reasons += [
+        f"accuracy of {entry.of}: {entry.accuracy:.4f}, below the target of {entry.target:.4f}, which is "
+        f"{100 * entry.share:g} % of the reference's {entry.reference:.4f} ({entry.reference_from})"
+        for entry in record.accuracy
+        if not entry.met
+    ]
+    if record.outputs is not None and record.outputs.verdict == "wrong":
+        reasons.append(f"the network's outputs are wrong: {record.outputs.reason}")
     if record.audit is not None and not record.audit.passed:
         failed = [f"{name}: {text}" for name, (passed, text) in record.audit.checks.items() if not passed]
         reasons.append(f"audit {record.audit.name} failed: {'; '.join(failed)}")
@@ -411,12 +434,7 @@ def caveats(record: InferenceRecord) -> list[str]:
     """
     if record.error is not None or record.interrupted:
         return []
-    return [*_of_length(record), *_of_targets(record), *_of_checks(record)]
-
-
-def _of_length(record: InferenceRecord) -> list[str]:
-    values = record.loadgen.values
-    remarks = []
+    values, remarks = record.loadgen.values, list[str]()
     duration, count, loaded = (
         values.get(key)
         for key in ("effective_min_duration_ms", "requested_min_query_count", "effective_performance_sample_count")
@@ -425,78 +443,31 @@ def _of_length(record: InferenceRecord) -> list[str]:
         remarks += too_short(duration / 1e3)
     if record.scenario == "Offline" and isinstance(count, int):
         remarks += too_few_samples(count)
+    refusal = "not a valid submission"
     needed = min(IN_MEMORY, record.samples)
     if isinstance(loaded, int) and loaded < needed and record.mode != "accuracy":
         remarks.append(
-            f"not a valid submission: queries are of {loaded} of {record.samples} samples, most benchmarks of the rules ask "
+            f"{refusal}: queries are of {loaded} of {record.samples} samples, most benchmarks of the rules ask "
             f"for {needed} at least"
         )
-    return remarks
-
-
-def _of_targets(record: InferenceRecord) -> list[str]:
-    remarks = []
     for entry in record.accuracy:
         if entry.share < TARGET_SHARE:
             remarks.append(
-                f"not a valid submission: the target is {100 * entry.share:g} % of the reference's accuracy, the rules "
+                f"{refusal}: the target is {100 * entry.share:g} % of the reference's accuracy, the rules "
                 f"ask for {100 * TARGET_SHARE:g} %"
             )
         if entry.reference_from == "stated":
-            remarks.append(
-                f"not a valid submission: the reference's accuracy, {entry.reference:g}, was stated and not measured"
-            )
+            remarks.append(f"{refusal}: the reference's accuracy, {entry.reference:g}, was stated and not measured")
         if entry.constant is not None and entry.target <= entry.constant:
             remarks.append(
-                f"not a valid submission: the target of accuracy, {entry.target:.4f}, is no more than one class for all "
+                f"{refusal}: the target of accuracy, {entry.target:.4f}, is no more than one class for all "
                 f"samples gives, {entry.constant:.4f}"
             )
-    return list(dict.fromkeys(remarks))
-
-
-def _of_checks(record: InferenceRecord) -> list[str]:
     if record.outputs is None and not record.system:
-        return ["not a valid submission: the network's outputs were not checked"]
-    if record.outputs is None and not record.accuracy:
-        return ["not a valid submission: nothing tells whether the answers are right"]
-    return []
-
-
-def _of_loadgen(record: InferenceRecord) -> list[str]:
-    loadgen = record.loadgen
-    reasons = []
-    if record.mode != "accuracy" and loadgen.validity != "VALID":
-        because = str(loadgen.values.get("result_invalid_reason", "")).strip()
-        if not loadgen.values.get("early_stopping_met", True):
-            because = f"{because} {' '.join(str(loadgen.values.get('early_stopping_result', '')).split())}".strip()
-        reasons.append(f"LoadGen says {loadgen.validity or 'nothing of validity'}{f': {because}' if because else ''}")
-    if loadgen.errors:
-        reasons.append(f"LoadGen reports {len(loadgen.errors)} errors, the first: {loadgen.errors[0]}")
-    return reasons
-
-
-def _of_answers(record: InferenceRecord) -> list[str]:
-    reasons = []
-    done = record.latencies.done_ns
-    if len(done) and (missing := int((done == 0).sum())):
-        reasons.append(f"{missing} of {len(done)} samples have no answer")
-    reasons += [
-        f"{entry.unclassed} of {entry.total} answers of {entry.of} are no class (a whole number from 0, in 8 bytes)"
-        for entry in record.accuracy
-        if entry.unclassed
-    ]
-    reasons += [_below(entry) for entry in record.accuracy if not entry.met]
-    if record.outputs is not None and record.outputs.verdict == "wrong":
-        reasons.append(f"the network's outputs are wrong: {record.outputs.reason}")
-    return reasons
-
-
-def _below(entry: AccuracyRecord) -> str:
-    return (
-        f"accuracy of {entry.of}: {entry.accuracy:.4f}, below the target of {entry.target:.4f}, which is "
-        f"{100 * entry.share:g} % of "
-        f"the reference's {entry.reference:.4f} ({entry.reference_from})"
-    )
+        remarks.append(f"{refusal}: the network's outputs were not checked")
+    elif record.outputs is None and not record.accuracy:
+        remarks.append(f"{refusal}: nothing tells whether the answers are right")
+    return list(dict.fromkeys(remarks))
 
 
 FILE, ARRAYS = "mlperf.json", "mlperf.h5"
@@ -540,10 +511,15 @@ def load_inference(path: str | Path) -> InferenceRecord:
     path = Path(path)
     path = path / FILE if path.is_dir() else path
     record = read_model(path, InferenceRecord, "the record of a run under LoadGen, of schema version 1")
-    return _judged_again(record if record.arrays is None else _with_arrays(record, record.arrays, path), path)
-
-
-def _judged_again(record: InferenceRecord, path: Path) -> InferenceRecord:
+    if record.arrays is not None:
+        beside = file_beside(path, record.arrays, "its latencies' file", _LARGEST_ARRAYS_BYTES)
+        types = dict.fromkeys((*OWN_COLUMNS, *TRACED_COLUMNS), (np.int64, None))
+        columns = read_columns(beside, types, f"the latencies of {path.name}")
+        try:
+            latencies = LatencyRecord(n=record.latencies.n, **columns)
+            record = InferenceRecord.model_validate({**dict(record), "arrays": None, "latencies": latencies})
+        except ValueError as error:
+            raise InvalidRecord(f"{beside}: {error}", f"{record.latencies.n} latencies") from error
     if record.judgement is None and not record.complete:
         return record
     try:
@@ -558,15 +534,3 @@ def _judged_again(record: InferenceRecord, path: Path) -> InferenceRecord:
         raise InvalidRecord(f"{path} is of a run that is {again.word}, and complete={record.complete}", "one of the two")
     remarks = list(dict.fromkeys([*record.remarks, *new_remarks]))
     return record.model_copy(update={"judgement": again, "remarks": remarks})
-
-
-def _with_arrays(record: InferenceRecord, arrays: ArrayFile, path: Path) -> InferenceRecord:
-    """With the columns that lie in the HDF5 file."""
-    beside = file_beside(path, arrays, "its latencies' file", _LARGEST_ARRAYS_BYTES)
-    types = dict.fromkeys((*OWN_COLUMNS, *TRACED_COLUMNS), (np.int64, None))
-    columns = read_columns(beside, types, f"the latencies of {path.name}")
-    try:
-        latencies = LatencyRecord(n=record.latencies.n, **columns)
-        return InferenceRecord.model_validate({**dict(record), "arrays": None, "latencies": latencies})
-    except ValueError as error:
-        raise InvalidRecord(f"{beside}: {error}", f"{record.latencies.n} latencies") from error

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from deep_bench.measure.units import duration, significant
 from deep_bench.mlperf.inference import logs as p
-from deep_bench.mlperf.inference.record import AccuracyRecord, InferenceRecord, load_inference, ordinal
+from deep_bench.mlperf.inference.record import InferenceRecord, load_inference, ordinal
 from deep_bench.mlperf.inference.settings import TARGET_SHARE, UNVERIFIED
 from deep_bench.records.model import VerdictRecord
 from deep_bench.records.table import columns, print_table
@@ -80,13 +80,24 @@ def _lines(record: InferenceRecord) -> Iterator[str]:
         yield f"{record.metric}: {result_text(record)} (unverified)"
         if record.bound is not None:
             yield f"  valid if the {ordinal(100 * record.percentile)} percentile latency is at most {duration(record.bound)}"
-        yield _early(record)
+        if not record.percentile:
+            yield "early stopping: the scenario has none"
+        elif record.scenario == "Server":
+            text = str(loadgen.values.get("early_stopping_result", "")).strip(" *")
+            yield f"early stopping: {' '.join(text.split())}"
+        elif not len(latencies := record.query_latencies()):
+            yield "early stopping: not counted again, without LoadGen's trace"
+        else:
+            ours = p.early_stopping(latencies, record.percentile)
+            shown = "too few queries" if ours is None else duration(ours * 1e-9)
+            yield f"early stopping, counted again from {len(latencies)} queries: {shown} ({p.EARLY})"
     for entry in record.accuracy:
         word = "reached" if entry.met else "not reached"
+        of_all = f", the data set has {record.samples}" if entry.total < record.samples else ""
         yield (
-            f"accuracy of {entry.of}: {entry.accuracy:.4f} ({entry.correct} of {entry.total}{_of_all(entry, record)}); "
-            f"the target {entry.target:.4f}, "
-            f"{100 * entry.share:g} % of the reference's {entry.reference:.4f} ({entry.reference_from}), is {word}"
+            f"accuracy of {entry.of}: {entry.accuracy:.4f} ({entry.correct} of {entry.total}{of_all}); "
+            f"the target {entry.target:.4f}, {100 * entry.share:g} % of the reference's {entry.reference:.4f} "
+            f"({entry.reference_from}), is {word}"
         )
         if entry.differing is not None:
             yield f"  {entry.differing} answers are another class than the reference's"
@@ -102,25 +113,6 @@ def _lines(record: InferenceRecord) -> Iterator[str]:
     if record.pilot is not None:
         unit = "samples/s" if record.scenario in ("Server", "Offline") else "ms a query"
         yield f"expected by the pilot: {significant(record.pilot, 4)} {unit}"
-
-
-def _of_all(entry: AccuracyRecord, record: InferenceRecord) -> str:
-    return f", the data set has {record.samples}" if entry.total < record.samples else ""
-
-
-def _early(record: InferenceRecord) -> str:
-    """What the rules take for the percentile, by our own count beside LoadGen's."""
-    latencies = record.query_latencies()
-    if not record.percentile:
-        return "early stopping: the scenario has none"
-    if record.scenario == "Server":
-        text = str(record.loadgen.values.get("early_stopping_result", "")).strip(" *")
-        return f"early stopping: {' '.join(text.split())}"
-    if not len(latencies):
-        return "early stopping: not counted again, without LoadGen's trace"
-    ours = p.early_stopping(latencies, record.percentile)
-    shown = "too few queries" if ours is None else duration(ours * 1e-9)
-    return f"early stopping, counted again from {len(latencies)} queries: {shown} ({p.EARLY})"
 
 
 def _print_percentiles(record: InferenceRecord, console: Console) -> None:
@@ -159,6 +151,16 @@ def read_results(path: Path) -> list[Result]:
     settings = {name: record.settings.get(name) for name in _SHOWN}
     if record.bound is not None:
         settings |= {"target_latency": record.bound, "percentile": f"{100 * record.percentile:.8g}"}
+    traced, stamped, rules = record.query_latencies(), record.own_latencies(), record.rules
+    figures = [single_figure(record.metric, rules.unit, rules.direction, record.result, "by LoadGen; unverified")]
+    if len(traced) or len(stamped):
+        samples = (traced if len(traced) else stamped).astype(np.float64) / NS_IN_A_SECOND
+        remark = "from the scheduled time, by LoadGen" if len(traced) else "from the arrival of the query, by its process"
+        figures.append(Figure("query latency", "s", "lower", ((samples,),), remark))
+    figures += [
+        single_figure(f"accuracy in {entry.of}", "", "higher", entry.accuracy, f"target {entry.target:.4f}")
+        for entry in record.accuracy
+    ]
     about = labels(
         kind="mlperf",
         network=record.network.name,
@@ -175,36 +177,13 @@ def read_results(path: Path) -> list[Result]:
             file=path,
             created=record.created,
             labels=about | prefix_labels("option", settings) | cell_labels(record.recipe.options),
-            figures=figures_by_name([_metric(record), _latency(record), *_accuracies(record)]),
+            figures=figures_by_name(figures),
             verdict=_verdict_record(record),
             errors=(record.error,) if record.error is not None else (),
             environment=record.environment,
             complete=record.complete,
             notes=(UNVERIFIED, *record.remarks, *record.notes),
         )
-    ]
-
-
-def _metric(record: InferenceRecord) -> Figure | None:
-    rules = record.rules
-    return single_figure(record.metric, rules.unit, rules.direction, record.result, "by LoadGen; unverified")
-
-
-def _latency(record: InferenceRecord) -> Figure | None:
-    """Of each query, by LoadGen's trace, or else by the stamps of its process."""
-    traced = record.query_latencies()
-    local_latencies = record.own_latencies()
-    if not len(traced) and not len(local_latencies):
-        return None
-    remark = "from the scheduled time, by LoadGen" if len(traced) else "from the arrival of the query, by its process"
-    samples = traced if len(traced) else local_latencies
-    return Figure("query latency", "s", "lower", ((samples.astype(np.float64) / NS_IN_A_SECOND,),), remark)
-
-
-def _accuracies(record: InferenceRecord) -> list[Figure | None]:
-    return [
-        single_figure(f"accuracy in {entry.of}", "", "higher", entry.accuracy, f"target {entry.target:.4f}")
-        for entry in record.accuracy
     ]
 
 

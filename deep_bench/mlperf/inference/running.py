@@ -16,7 +16,6 @@ from deep_bench.errors import DeepBenchError, InvalidArgument, Unsupported
 from deep_bench.graph import Network
 from deep_bench.measure.environment import StealMeter, provenance
 from deep_bench.measure.units import duration
-from deep_bench.mlperf.inference import loadgen
 from deep_bench.mlperf.inference.audit import (
     ACCURACY_TEXT,
     LOG,
@@ -29,13 +28,13 @@ from deep_bench.mlperf.inference.audit import (
     clean_folder,
     seals,
 )
-from deep_bench.mlperf.inference.child import HELD
+from deep_bench.mlperf.inference.child import HELD, loadgen_version, require
 from deep_bench.mlperf.inference.logs import TRACE, read_answers, read_detail, read_summary, read_trace
 from deep_bench.mlperf.inference.record import InferenceRecord, LatencyRecord, LoadgenRecord, caveats, judged, save
 from deep_bench.mlperf.inference.settings import Conf, Mode, ScenarioName, Settings, conf_of
+from deep_bench.mlperf.inference.system import DEFAULT_SETS, Library, Work, make_work, noted, sizes_of
 from deep_bench.mlperf.inference.system import EXPECTED as SYSTEM_EXPECTED
 from deep_bench.mlperf.inference.system import FILE as FAULT
-from deep_bench.mlperf.inference.system import Library, Work, make_work, noted, sizes_of
 from deep_bench.records.model import ErrorRecord, OptionsRecord
 from deep_bench.study.judging import forms_record, verdict_record
 from deep_bench.training.dataset import facts
@@ -120,7 +119,7 @@ def run(
         InvalidArgument: Settings that do not go together, a system that is not there, or a folder with files.
         DeepBenchError: A network or data set that cannot be used.
     """
-    loadgen.require()
+    require()
     settings = settings or Settings()
     settings = replace(settings, scenario=scenario or settings.scenario, mode=mode or settings.mode)
     work = make_work(network, framework, dataset, settings, None if root is None else str(root))
@@ -137,7 +136,23 @@ def run(
         begun(home)
     meter = StealMeter()
     try:
-        outcome = _in_process(work, conf, dataset, root, home, system, slow)
+        with tempfile.TemporaryDirectory(prefix="deep_bench_") as temporary:
+            arguments = {
+                "network": str(work.network.save(Path(temporary) / f"{work.model}.onnx")),
+                "framework": str(work.variant),
+                "dataset": dataset or DEFAULT_SETS[work.network.name],
+                "root": None if root is None else str(root),
+                "settings": settings,
+                "conf": conf,
+                "folder": str(home.resolve()),
+                "system": system,
+            }
+            with Worker(_RUN, arguments, label=str(work.variant), log=home / LOG) as worker:
+                ready: dict[str, Any] = worker.call("ready")
+                if slow is not None and (lasting := lasts(settings.scenario, conf.seconds, ready["query_s"])):
+                    slow(lasting)
+                outcome: dict[str, Any] = worker.call("run")
+        record.pilot = ready["pilot"]
         _fill(record, outcome, home)
         _judge_answers(record, judge, outcome, home)
         if settings.audit is not None:
@@ -148,12 +163,7 @@ def run(
         record.error = _error(error, home, str(work.variant))
     finally:
         (home / TRACE).unlink(missing_ok=True)
-    return _closed(record, meter.share(), home)
-
-
-def _closed(record: InferenceRecord, steal: float | None, home: Path) -> InferenceRecord:
-    """The record with what comes of the run, written."""
-    record.steal = steal
+    record.steal = meter.share()
     record.judgement = judged(record)
     record.remarks = list(dict.fromkeys([*record.remarks, *caveats(record)]))
     record.loadgen.logs = seals(home)
@@ -208,40 +218,8 @@ def _first_record(
         settings=fields,
         remarks=list(conf.remarks),
         notes=list(conf.notes),
-        loadgen=LoadgenRecord(version=loadgen.loadgen_version()),
+        loadgen=LoadgenRecord(version=loadgen_version()),
     )
-
-
-def _in_process(
-    work: Work,
-    conf: Conf,
-    dataset: str | None,
-    root: str | Path | None,
-    home: Path,
-    system: str,
-    slow: Callable[[str], object] | None,
-) -> dict[str, Any]:
-    """Let a process of its own do it."""
-    from deep_bench.mlperf.inference.system import DEFAULT_SETS
-
-    with tempfile.TemporaryDirectory(prefix="deep_bench_") as temporary:
-        file = work.network.save(Path(temporary) / f"{work.model}.onnx")
-        arguments = {
-            "network": str(file),
-            "framework": str(work.variant),
-            "dataset": dataset or DEFAULT_SETS[work.network.name],
-            "root": None if root is None else str(root),
-            "settings": work.settings,
-            "conf": conf,
-            "folder": str(home.resolve()),
-            "system": system,
-        }
-        with Worker(_RUN, arguments, label=str(work.variant), log=home / LOG) as worker:
-            ready: dict[str, Any] = worker.call("ready")
-            if slow is not None and (lasting := lasts(work.settings.scenario, conf.seconds, ready["query_s"])):
-                slow(lasting)
-            outcome: dict[str, Any] = worker.call("run")
-            return {**outcome, "pilot": ready["pilot"]}
 
 
 def _fill(record: InferenceRecord, outcome: dict[str, Any], home: Path) -> None:
@@ -250,7 +228,6 @@ def _fill(record: InferenceRecord, outcome: dict[str, Any], home: Path) -> None:
     record.facts = outcome["facts"]
     record.forms = forms_record(outcome["forms"]) if outcome["forms"] is not None else None
     record.outputs = verdict_record(outcome["verdict"]) if outcome["verdict"] is not None else None
-    record.pilot = outcome["pilot"]
     record.loadgen = LoadgenRecord(
         version=record.loadgen.version,
         validity=detail.validity,
@@ -260,20 +237,8 @@ def _fill(record: InferenceRecord, outcome: dict[str, Any], home: Path) -> None:
         summary=read_summary(home),
     )
     columns = outcome["columns"]
-    traced: dict[str, Any] = {}
-    count = _performance_samples(detail.values)
-    if outcome["traced"] and count:
-        traced = read_trace(home, count)
+    traced = read_trace(home, detail.samples) if outcome["traced"] and detail.samples else {}
     record.latencies = LatencyRecord(n=len(columns["index"]), **columns, **traced)
-
-
-def _performance_samples(values: Mapping[str, Any]) -> int:
-    """Queries times the samples of each: those that were made up, which may be more than the settings say.
-
-    With ``sample_concatenate_permutation``, Offline's query has the whole data set so often that none is cut short.
-    """
-    queries, size = values.get("result_query_count", 0), values.get("generated_samples_per_query", 1)
-    return int(queries) * int(size)
 
 
 def _judge_answers(record: InferenceRecord, judge: AccuracyJudge | None, outcome: dict[str, Any], home: Path) -> None:

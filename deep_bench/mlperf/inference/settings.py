@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
@@ -216,7 +217,7 @@ def parse_conf(text: str, source: str = "user.conf") -> list[Line]:
     return [_line(line, f"{source}, line {number}") for number, line in lines if line and not line.startswith("#")]
 
 
-def value_of(lines: list[Line], model: str, scenario: str, key: str) -> str | None:
+def value_of(lines: Sequence[Line], model: str, scenario: str, key: str) -> str | None:
     """What LoadGen takes for a key: the last of the most exact ones; ``None`` where its built-in settings hold.
 
     Example:
@@ -246,7 +247,7 @@ def check_whole(line: Line, where: str) -> None:
         raise InvalidArgument(came, "a whole number, without an exponent; durations and latencies in ms")
 
 
-def written(lines: list[Line], comment: str) -> str:
+def written(lines: Sequence[Line], comment: str) -> str:
     """A file's text."""
     return "\n".join([f"# {comment}", *map(str, lines)]) + "\n"
 
@@ -265,21 +266,16 @@ def _line(text: str, where: str) -> Line:
     if not _NUMBER.fullmatch(value):
         raise InvalidArgument(f"{where}: {line.key} = {value!r}", "a decimal number; durations and latencies in ms")
     check_whole(line, where)
-    _check_meaning(line, where)
-    return line
-
-
-def _check_meaning(line: Line, where: str) -> None:
-    """Refuse numbers that LoadGen takes and computes nonsense with, such as the 150th percentile."""
-    number, came = float(line.value), f"{where}: {line.scenario}.{line.key} = {line.value}"
+    number, came = float(value), f"{where}: {line.scenario}.{line.key} = {value}"
     if line.key in _ABOVE_0 and not number:
         raise InvalidArgument(came, "a number above 0")
-    if line.key not in _PERCENTS:
-        return
-    if not 0 < number < 100 and not (line.key == "accuracy_log_probability" and number in (0, 100)):
-        raise InvalidArgument(came, "percent: above 0 and below 100, as in 90 or 99.9")
-    if round(number, _DECIMALS) != number:
-        raise InvalidArgument(came, f"percent with at most {_DECIMALS} digits after the point, which LoadGen's log can show")
+    if line.key in _PERCENTS:
+        if not 0 < number < 100 and not (line.key == "accuracy_log_probability" and number in (0, 100)):
+            raise InvalidArgument(came, "percent: above 0 and below 100, as in 90 or 99.9")
+        if round(number, _DECIMALS) != number:
+            expected = f"percent with at most {_DECIMALS} digits after the point, which LoadGen's log can show"
+            raise InvalidArgument(came, expected)
+    return line
 
 
 def _known_key(name: str, candidates: list[str], kind: str) -> None:
@@ -327,6 +323,24 @@ READY_STALLS = 20.0
 MOST_IN_BATCH = OFFLINE_SAMPLES
 MOST_OF_QUERY = 1024
 """Samples of a query of MultiStream: all queries are made up beforehand, in memory."""
+
+
+_ALLOWED: tuple[tuple[tuple[str, ...], Callable[[float], bool], str], ...] = (
+    (
+        ("min_duration", "target_qps", "target_latency", "stall", "batch", "performance_samples"),
+        lambda value: 0 < value < inf,
+        "a number above 0",
+    ),
+    (("workers",), lambda value: 0 <= value <= MOST_THREADS, f"0 to {MOST_THREADS}"),
+    (("max_delay",), lambda value: 0 <= value < inf, "seconds, 0 or more"),
+    (("target_share", "reference_accuracy"), lambda value: 0 < value <= 1, "above 0, at most 1"),
+    (
+        ("batch",),
+        lambda value: value <= MOST_IN_BATCH,
+        f"at most {MOST_IN_BATCH}, the fewest samples of Offline's query by the rules",
+    ),
+)
+"""Numbers among the settings, which of them are allowed, and that in words."""
 
 
 @dataclass(frozen=True)
@@ -388,47 +402,32 @@ class Settings:
         _among("scenario", self.scenario, list(SCENARIOS))
         _among("mode", self.mode, MODES)
         _among("check", self.check, ("off", "quick", "full"))
-        # check audit
         if self.audit in REFUSED_KEYS:
             raise InvalidArgument(
                 f"audit {self.audit}", "TEST01 or TEST04", f"no workload here has it: {REFUSED_KEYS[self.audit]}"
             )
         if self.audit is not None:
             _among("audit", self.audit, list(AUDITS))
-            if self.mode != "performance":
-                raise InvalidArgument(f"audit {self.audit} in mode {self.mode}", "mode performance")
-        self._check_numbers()
-        if self.short and self.min_duration is not None:
-            raise InvalidArgument("short and min_duration", "one of the two")
-        if self.mode == "find-peak" and self.scenario != "Server":
-            raise InvalidArgument(f"mode find-peak in {self.scenario}", "Server, the one scenario whose load can be varied")
-        if self.scenario in ("SingleStream", "MultiStream") and self.target_qps is not None:
-            raise InvalidArgument(f"target_qps in {self.scenario}", "target_latency, which LoadGen asks for there")
-        if self.scenario == "Offline" and self.target_latency is not None:
-            raise InvalidArgument("target_latency in Offline", "target_qps, which LoadGen asks for there")
-        if self.max_delay and self.scenario != "Server":
-            raise InvalidArgument(f"max_delay in {self.scenario}", "Server: elsewhere samples come together")
-        if self.scenario == "Server" and self.workers == 0:
-            raise InvalidArgument("workers=0 in Server", "at least 1: LoadGen's thread issues while others answer")
-
-    def _check_numbers(self) -> None:
-        positive = ("min_duration", "target_qps", "target_latency", "stall", "batch", "performance_samples")
-        for name in positive:
-            value = getattr(self, name)
-            if value is not None and not 0 < value < float("inf"):
-                raise InvalidArgument(f"{name}={value!r}", "a number above 0")
-        if self.workers is not None and not 0 <= self.workers <= MOST_THREADS:
-            raise InvalidArgument(f"workers={self.workers}", f"0 to {MOST_THREADS}")
-        if not 0 <= self.max_delay < float("inf"):
-            raise InvalidArgument(f"max_delay={self.max_delay}", "seconds, 0 or more")
-        if not 0 < self.target_share <= 1:
-            raise InvalidArgument(f"target_share={self.target_share}", "above 0, at most 1")
-        reference_accuracy = self.reference_accuracy
-        if reference_accuracy is not None and not 0 < reference_accuracy <= 1:
-            raise InvalidArgument(f"reference_accuracy={reference_accuracy}", "above 0, at most 1")
-        if self.batch is not None and self.batch > MOST_IN_BATCH:
-            came = f"batch={self.batch}"
-            raise InvalidArgument(came, f"at most {MOST_IN_BATCH}, the fewest samples of Offline's query by the rules")
+        for names, allowed, expected in _ALLOWED:
+            for name in names:
+                if (value := getattr(self, name)) is not None and not allowed(value):
+                    raise InvalidArgument(f"{name}={value!r}", expected)
+        latency, server = self.scenario in ("SingleStream", "MultiStream"), self.scenario == "Server"
+        for refused, came, expected in (
+            (self.audit and self.mode != "performance", f"audit {self.audit} in mode {self.mode}", "mode performance"),
+            (self.short and self.min_duration is not None, "short and min_duration", "one of the two"),
+            (self.mode == "find-peak" and not server, f"mode find-peak in {self.scenario}",
+             "Server, the one scenario whose load can be varied"),
+            (latency and self.target_qps is not None, f"target_qps in {self.scenario}",
+             "target_latency, which LoadGen asks for there"),
+            (self.scenario == "Offline" and self.target_latency is not None, "target_latency in Offline",
+             "target_qps, which LoadGen asks for there"),
+            (self.max_delay and not server, f"max_delay in {self.scenario}", "Server: elsewhere samples come together"),
+            (server and self.workers == 0, "workers=0 in Server",
+             "at least 1: LoadGen's thread issues while others answer"),
+        ):  # fmt: skip
+            if refused:
+                raise InvalidArgument(came, expected)
 
     @property
     def rules(self) -> Scenario:
@@ -461,38 +460,50 @@ class Conf:
     """The settings that LoadGen reads.
 
     Args:
+        model: The network's name, as LoadGen knows it.
+        scenario: The scenario that is run.
         lines: In their order: the user's own file first, and options after it, which win.
         open: The key that only a pilot can tell; ``None`` where it is stated.
         remarks: Where the rules are left, in words: such a run is no submission.
-        seconds: What the run lasts at least.
         notes: What of the user's file does not count.
     """
 
+    model: str
+    scenario: ScenarioName
     lines: tuple[Line, ...]
-    open: str | None
-    remarks: tuple[str, ...]
-    seconds: float
+    open: str | None = None
+    remarks: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def with_value(self, model: str, scenario: str, value: float) -> Conf:
+    def value(self, key: str) -> str | None:
+        """What LoadGen takes for a key in this run."""
+        return value_of(self.lines, self.model, self.scenario, key)
+
+    def with_value(self, value: float) -> Conf:
         """With what the pilot found."""
         assert self.open is not None
-        line = Line(model, scenario, self.open, _text(value))
+        line = Line(self.model, self.scenario, self.open, _text(value))
         return replace(self, lines=(*self.lines, line), open=None)
 
-    def of_query(self, model: str, scenario: str) -> int:
-        """The samples of a query; 0 where that is all of them."""
-        setting = value_of(list(self.lines), model, scenario, "samples_per_query") if scenario == "MultiStream" else None
-        return int(setting or SCENARIOS[scenario].samples)  # type: ignore[index]
+    @property
+    def seconds(self) -> float:
+        """What the run lasts at least."""
+        duration = self.value("min_duration")
+        return FULL_DURATION_S if duration is None else float(duration) / 1e3
 
-    def samples(self, model: str, scenario: str) -> float:
+    @property
+    def of_query(self) -> int:
+        """The samples of a query; 0 where that is all of them."""
+        setting = self.value("samples_per_query") if self.scenario == "MultiStream" else None
+        return int(setting or SCENARIOS[self.scenario].samples)
+
+    @property
+    def samples(self) -> float:
         """About how many samples LoadGen makes up its queries of."""
-        rate = value_of(list(self.lines), model, scenario, "target_qps")
-        latency = value_of(list(self.lines), model, scenario, "target_latency")
-        count = float(value_of(list(self.lines), model, scenario, "min_query_count") or 0)
-        if scenario in ("Server", "Offline"):
-            return max(float(rate or 1) * self.seconds, count)
-        return self.of_query(model, scenario) * max(self.seconds / (float(latency or 1) / 1e3), count)
+        count = float(self.value("min_query_count") or 0)
+        if self.scenario in ("Server", "Offline"):
+            return max(float(self.value("target_qps") or 1) * self.seconds, count)
+        return self.of_query * max(self.seconds / (float(self.value("target_latency") or 1) / 1e3), count)
 
 
 def conf_of(settings: Settings, model: str, samples: int) -> Conf:
@@ -507,64 +518,40 @@ def conf_of(settings: Settings, model: str, samples: int) -> Conf:
         InvalidArgument: The user's file cannot be used, or not for this run.
     """
     scenario = settings.scenario
-    user_lines = read_conf(settings.user_conf) if settings.user_conf is not None else []
-    _check_own(user_lines, settings, model, samples)
+    user_conf = Conf(model, scenario, tuple(read_conf(settings.user_conf) if settings.user_conf is not None else []))
+    counted = int(user_conf.value("accuracy_sample_count_override") or 0)
+    if settings.mode in ("accuracy", "submission") and counted not in (0, samples):
+        came = f"accuracy_sample_count_override = {counted} in {settings.user_conf}, in mode {settings.mode}"
+        raise InvalidArgument(came, f"accuracy over the whole data set, {samples} samples", "leave the line out")
+    if scenario == "MultiStream" and user_conf.of_query > MOST_OF_QUERY:
+        came = f"samples_per_query = {user_conf.of_query} in {settings.user_conf}"
+        raise InvalidArgument(came, f"at most {MOST_OF_QUERY}: the rules have 8, and at least 662 queries", "see Offline")
     values = {
         "min_duration": _milliseconds(settings.seconds if settings.short else settings.min_duration),
         "target_qps": settings.target_qps,
         "target_latency": _milliseconds(settings.target_latency),
     }
-    if scenario == "Offline" and value_of(user_lines, model, scenario, "min_query_count") is None:
+    if scenario == "Offline" and user_conf.value("min_query_count") is None:
         values["min_query_count"] = min(OFFLINE_SAMPLES, samples) if settings.short else OFFLINE_SAMPLES
     options = [Line(model, scenario, key, _text(value)) for key, value in values.items() if value is not None]
-    for line in options:
-        check_whole(line, "the option")
-    lines = [*user_lines, *options]
-    needed = "target_qps" if scenario in ("Server", "Offline") else "target_latency"
-    missing = needed if value_of(lines, model, scenario, needed) is None else None
-    duration = value_of(lines, model, scenario, "min_duration")
-    seconds = FULL_DURATION_S if duration is None else float(duration) / 1e3
-    remarks = _remarks(lines, model, scenario, seconds)
-    return Conf(tuple(lines), missing, tuple(remarks), seconds, tuple(_notes(user_lines, options, model, scenario)))
-
-
-def _check_own(user_lines: list[Line], settings: Settings, model: str, samples: int) -> None:
-    """Refuse what LoadGen would take, and what could not be judged, or not end, afterwards."""
-    scenario = settings.scenario
-    counted = int(value_of(user_lines, model, scenario, "accuracy_sample_count_override") or 0)
-    if settings.mode in ("accuracy", "submission") and counted not in (0, samples):
-        came = f"accuracy_sample_count_override = {counted} in {settings.user_conf}, in mode {settings.mode}"
-        raise InvalidArgument(came, f"accuracy over the whole data set, {samples} samples", "leave the line out")
-    size = int(value_of(user_lines, model, scenario, "samples_per_query") or 0) if scenario == "MultiStream" else 0
-    if size > MOST_OF_QUERY:
-        came = f"samples_per_query = {size} in {settings.user_conf}"
-        raise InvalidArgument(came, f"at most {MOST_OF_QUERY}: the rules have 8, and at least 662 queries", "see Offline")
-
-
-def _notes(user_lines: list[Line], options: list[Line], model: str, scenario: str) -> list[str]:
-    """What of the user's file does not count, and why."""
-    other_models = sorted({line.model for line in user_lines} - {"*", model})
     notes = []
-    if other_models:
+    if other_models := sorted({line.model for line in user_conf.lines} - {"*", model}):
         shown = ", ".join(other_models[:3]) + (", …" if len(other_models) > 3 else "")
         notes.append(f"user.conf: lines for {shown} do not count, the model is {model}")
     for line in options:
-        before = value_of(user_lines, model, scenario, line.key)
+        check_whole(line, "the option")
+        before = user_conf.value(line.key)
         if before is not None and float(before) != float(line.value):
             notes.append(f"user.conf: {line.key} = {before} does not count, an option of the run has {line.value}")
-    return notes
-
-
-def _remarks(lines: list[Line], model: str, scenario: str, seconds: float) -> list[str]:
-    remarks = too_short(seconds)
-    count = value_of(lines, model, scenario, "min_query_count")
-    if scenario == "Offline" and count is not None:
+    conf = replace(user_conf, lines=(*user_conf.lines, *options), notes=tuple(notes))
+    needed = "target_qps" if scenario in ("Server", "Offline") else "target_latency"
+    remarks = too_short(conf.seconds)
+    if scenario == "Offline" and (count := conf.value("min_query_count")) is not None:
         remarks += too_few_samples(int(count))
-    counting = {line.key for line in lines if line.scenario in (scenario, "*") and line.model in (model, "*")}
-    ruled = sorted(counting - OF_SUBMITTER)
-    if ruled:
+    counting = {line.key for line in conf.lines if line.scenario in (scenario, "*") and line.model in (model, "*")}
+    if ruled := sorted(counting - OF_SUBMITTER):
         remarks.append(f"not a valid submission: user.conf changes what mlperf.conf rules ({', '.join(ruled)})")
-    return remarks
+    return replace(conf, open=needed if conf.value(needed) is None else None, remarks=tuple(remarks))
 
 
 def _milliseconds(seconds: float | None) -> float | None:

@@ -114,7 +114,9 @@ def _check_scenario(root: Path, place: Path) -> Iterator[SubmissionFinding]:
     for audit in (folder for folder in _folders(place) if folder.name.startswith("TEST")):
         needed += [audit / "performance" / "run_1" / name for name in (SUMMARY, DETAIL)]
         needed += [audit / VERIFY_PERFORMANCE, *([audit / VERIFY_ACCURACY] if audit.name == "TEST01" else [])]
-        if audit.name == "TEST01" and _differs(audit / VERIFY_ACCURACY):
+        verified = audit / VERIFY_ACCURACY
+        small = verified.is_file() and verified.stat().st_size <= _LARGEST_BYTES
+        if audit.name == "TEST01" and small and "TEST PASS" not in verified.read_text(encoding="utf-8", errors="replace"):
             needed += [audit / "accuracy" / name for name in (BASELINE_ACCURACY, COMPLIANCE_ACCURACY)]
     for path in needed:
         if not path.is_file() or not path.stat().st_size:
@@ -127,12 +129,6 @@ def _check_scenario(root: Path, place: Path) -> Iterator[SubmissionFinding]:
             if content.get(key) in (None, "", UNKNOWN):
                 yield _at(root, place / "measurements.json", f"field {key} says nothing")
     yield from _check_log(root, performance, place.name)
-
-
-def _differs(verified: Path) -> bool:
-    """Whether answers of TEST01 were not the same: the rules then ask for two accuracies."""
-    small = verified.is_file() and verified.stat().st_size <= _LARGEST_BYTES
-    return small and "TEST PASS" not in verified.read_text(encoding="utf-8", errors="replace")
 
 
 def _check_log(root: Path, folder: Path, scenario: str) -> Iterator[SubmissionFinding]:
@@ -232,66 +228,46 @@ def lay_out(
     for field, name in (("submitter", submitter), ("system", system), ("benchmark", benchmark)):
         if not _NAME.fullmatch(name):
             raise InvalidArgument(f"{field} {name!r}", "letters, digits and any of . _ + -, at most 100, no folder's path")
-    declared = {"framework": _framework(first), **_facts(facts or {}, submitter, system)}
+    in_facts = str((facts or {}).get("submitter", submitter))
+    if _plain(in_facts) != _plain(submitter):
+        raise InvalidArgument(
+            f"the submitter {submitter!r}, who is {in_facts!r} in the facts",
+            "the same name, but for characters that no folder may have",
+            "mend one of them: My Lab in the facts goes with --submitter My_Lab",
+        )
+    framework = f"{first.framework.partition(':')[0]} {str(first.facts.get('version', '')).strip()}".strip()
+    defaults = {"framework": framework, "division": "open", "system_name": system}
     root = Path(folder)
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise InvalidArgument(f"{root} is there already", "a new folder, or one without files")
     output_folder(root)
-    description = describe(first.environment, declared, "inference")
+    description = describe(first.environment, {**defaults, **(facts or {}), "submitter": submitter}, "inference")
     try:
-        scenarios = _fill(root / "open" / submitter, system, benchmark, records, description)
+        home = root / "open" / submitter
+        by_scenario: dict[Path, list[InferenceRecord]] = {}
+        for run, record in records:
+            place = home / "results" / system / benchmark / record.scenario
+            _copy_run(run, record, place)
+            by_scenario.setdefault(place, []).append(record)
+        for place, of_scenario in by_scenario.items():
+            _describe_scenario(place, of_scenario)
+        _describe_code(home, benchmark, records)
+        _write_json(home / "systems" / f"{system}.json", description)
     except OSError as error:
         raise InvalidArgument(
             f"cannot write {error.filename or root}: {error.strerror}", "a folder with space that can be written"
         ) from error
+    scenarios = tuple(by_scenario)
     unknown = tuple(name for name, value in description.items() if value == UNKNOWN)
-    return InferenceSubmission(root, scenarios, unknown, (*check_submission(root), *_remarked(root, scenarios, records)))
-
-
-def _remarked(
-    root: Path, scenarios: Sequence[Path], records: Sequence[tuple[Path, InferenceRecord]]
-) -> Iterator[SubmissionFinding]:
-    """Why runs are no submission though they are VALID; that one is too short is found in LoadGen's log."""
+    findings = [*check_submission(root)]
     for place in scenarios:
         remarks = [text for _, record in records if record.scenario == place.name for text in record.remarks]
-        for remark in dict.fromkeys(text for text in remarks if not text.startswith(TOO_SHORT)):
-            yield SubmissionFinding(place.relative_to(root).as_posix(), remark)
-
-
-def _facts(facts: Mapping[str, Any], submitter: str, system: str) -> dict[str, Any]:
-    """What is stated of the system; the rules want the submitter in it to be called as the folder is."""
-    named = str(facts.get("submitter", submitter))
-    if _plain(named) != _plain(submitter):
-        raise InvalidArgument(
-            f"the submitter {submitter!r}, who is {named!r} in the facts",
-            "the same name, but for characters that no folder may have",
-            "mend one of them: My Lab in the facts goes with --submitter My_Lab",
-        )
-    return {"division": "open", "system_name": system, **facts, "submitter": submitter}
+        findings += [_at(root, place, text) for text in dict.fromkeys(remarks) if not text.startswith(TOO_SHORT)]
+    return InferenceSubmission(root, scenarios, unknown, tuple(findings))
 
 
 def _plain(name: str) -> str:
     return re.sub(r"[\W_]+", "", name).lower()
-
-
-def _fill(
-    home: Path,
-    system: str,
-    benchmark: str,
-    records: Sequence[tuple[Path, InferenceRecord]],
-    description: Mapping[str, str],
-) -> tuple[Path, ...]:
-    """Copy and write all; the folders of the scenarios."""
-    scenarios = []
-    for run, record in records:
-        place = home / "results" / system / benchmark / record.scenario
-        _copy_run(run, record, place)
-        scenarios.append(place)
-    for place in dict.fromkeys(scenarios):
-        _describe_scenario(place, [(run, record) for run, record in records if record.scenario == place.name])
-    _describe_code(home, benchmark, records)
-    _write_json(home / "systems" / f"{system}.json", description)
-    return tuple(dict.fromkeys(scenarios))
 
 
 def _check(records: Sequence[tuple[Path, InferenceRecord]]) -> None:
@@ -327,7 +303,11 @@ def _copy_run(run: Path, record: InferenceRecord, place: Path) -> None:
         _copy(run, place / "performance" / "run_1", (SUMMARY, DETAIL))
     if record.mode in ("accuracy", "submission"):
         _copy(run, place / "accuracy", (SUMMARY, DETAIL, ACCURACY, ACCURACY_TEXT))
-        _cut(place / "accuracy")
+        log = place / "accuracy" / ACCURACY
+        if log.stat().st_size > _LARGEST_ACCURACY_BYTES:
+            content = log.read_bytes()
+            half = _LARGEST_ACCURACY_BYTES // 2 - 16
+            log.write_bytes(content[:half] + b"\n\n...\n\n" + content[-half:])
     _copy(run, place, (USER_CONF,))
 
 
@@ -340,17 +320,8 @@ def _copy(run: Path, place: Path, names: Sequence[str]) -> None:
             shutil.copyfile(run / name, place / name)
 
 
-def _cut(place: Path) -> None:
-    """Cut a long accuracy log in the middle; the checksum of the whole is in ``accuracy.txt``."""
-    log = place / ACCURACY
-    if log.stat().st_size > _LARGEST_ACCURACY_BYTES:
-        content = log.read_bytes()
-        half = _LARGEST_ACCURACY_BYTES // 2 - 16
-        log.write_bytes(content[:half] + b"\n\n...\n\n" + content[-half:])
-
-
-def _describe_scenario(place: Path, records: Sequence[tuple[Path, InferenceRecord]]) -> None:
-    first = records[0][1]
+def _describe_scenario(place: Path, records: Sequence[InferenceRecord]) -> None:
+    first = records[0]
     _write_json(
         place / "measurements.json",
         {
@@ -362,7 +333,7 @@ def _describe_scenario(place: Path, records: Sequence[tuple[Path, InferenceRecor
         },
     )
     lines = [f"# {first.network.name}, {first.scenario}", "", f"Unverified. {UNVERIFIED}", "", "How each part was made:", ""]
-    for _, record in records:
+    for record in records:
         lines += [f"    {' '.join(shlex.quote(word) for word in record.command)}", ""]
         lines += [f"- {remark}" for remark in record.remarks]
     (place / "README.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -378,11 +349,6 @@ def _describe_code(home: Path, benchmark: str, records: Sequence[tuple[Path, Inf
     for run, record in records:
         label = record.audit.name if record.audit is not None else record.mode
         _copy(run, home / "code" / benchmark / f"{record.scenario}-{label}", (FILE, ARRAYS))
-
-
-def _framework(record: InferenceRecord) -> str:
-    version = str(record.facts.get("version", "")).strip()
-    return f"{record.framework.partition(':')[0]} {version}".strip()
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:

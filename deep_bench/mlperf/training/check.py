@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -41,7 +41,6 @@ from deep_bench.mlperf.training.logs import (
     RULESET,
     START,
     SUCCESS,
-    Event,
     Log,
     checked_name,
     is_number,
@@ -111,35 +110,25 @@ def unlike(logs: Sequence[Log]) -> list[tuple[str, ...]]:
         key: Counter(declaration[key] for declaration in declarations if key in declaration).most_common(1)[0][0]
         for key in keys
     }
-    return [
-        (*_repeated(log, logs[:number]), *_deviations(declaration, usual))
-        for number, (log, declaration) in enumerate(zip(logs, declarations, strict=True))
-    ]
+    findings = []
+    for number, (log, declaration) in enumerate(zip(logs, declarations, strict=True)):
+        deviations = (
+            f"{key} is {text}, and {usual[key]} in other runs" for key, text in declaration.items() if text != usual[key]
+        )
+        findings.append((*_repeated(log, logs[:number]), *deviations))
+    return findings
 
 
 def _repeated(log: Log, before: Sequence[Log]) -> tuple[str, ...]:
     """Whether it is one of the logs before it again, or a run with the seed of one."""
+    times, seed = [event.time_ms for event in log.events], _shown_value(log.value("seed"))
     for previous in before:
         name = previous.path.name if previous.path is not None else "another log of this folder"
-        if log.events and _times(log) == _times(previous):
+        if times and times == [event.time_ms for event in previous.events]:
             return (f"it is a copy of {name}, with the same times: a run counts once",)
-        if (
-            log.all("seed")
-            and previous.all("seed")
-            and _shown_value(log.value("seed")) == _shown_value(previous.value("seed"))
-        ):
-            return (f"seed {_shown_value(log.value('seed'))} as in {name}: each run has a seed of its own",)
+        if log.all("seed") and previous.all("seed") and seed == _shown_value(previous.value("seed")):
+            return (f"seed {seed} as in {name}: each run has a seed of its own",)
     return ()
-
-
-def _times(log: Log) -> list[float]:
-    return [event.time_ms for event in log.events]
-
-
-def _deviations(declaration: Mapping[str, str], usual: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(
-        f"{key} is {value}, and {usual[key]} in other runs" for key, value in declaration.items() if value != usual[key]
-    )
 
 
 def _common_facts(log: Log) -> dict[str, str]:
@@ -278,18 +267,15 @@ def _evaluations(log: Log) -> Iterator[str]:
         if not isinstance(event.value, int | float) or isinstance(event.value, bool):
             yield f"eval_accuracy of {str(event.value)[:40]!r}"
     for event in (*log.all("eval_target"), *log.all("eval_accuracy")):
-        if _is_share(event) and is_number(event.value) and not 0 <= event.value <= 1:
-            yield f"{event.key} {event.value:g} as {event.metadata['score']}, which is a share from 0 to 1"
+        score = event.metadata.get("score")
+        is_share = isinstance(score, str) and _SHARE.fullmatch(score) is not None and not event.metadata.get("unit")
+        if is_share and is_number(event.value) and not 0 <= event.value <= 1:
+            yield f"{event.key} {event.value:g} as {score}, which is a share from 0 to 1"
     for unit in ("epoch_num", "samples_count"):
         trained = [event.metadata.get(unit, nan) for event in log.all("eval_accuracy")]
         numbers = [value for value in trained if is_number(value)]
         if any(value < 0 for value in numbers) or any(b < a for a, b in pairwise(numbers)):
             yield f"{unit} of evaluations that is below 0, or becomes less"
-
-
-def _is_share(event: Event) -> bool:
-    score = event.metadata.get("score")
-    return isinstance(score, str) and _SHARE.fullmatch(score) is not None and not event.metadata.get("unit")
 
 
 def _end(log: Log) -> Iterator[str]:
@@ -306,7 +292,7 @@ def _end(log: Log) -> Iterator[str]:
     target, value = targets[0].value, log.last.value
     if not is_number(target) or not is_number(value):
         yield f"a success with eval_accuracy {value} and eval_target {target}"
-    elif not reaches(value, target, "lower" if targets[0].metadata.get("direction") == "lower" else "higher"):
+    elif not reaches(value, target, log.direction):
         yield f"a success whose last eval_accuracy {value} does not reach the target {target}"
 
 
@@ -363,7 +349,11 @@ def registered(logs: Sequence[Log], ruleset: str = RULESET) -> Registered | None
         InvalidRecord: They are of several benchmarks or targets, or do not say.
         InvalidArgument: A name that no path may have.
     """
-    benchmarks = {(log.benchmark, *_target(log)) for log in logs}
+    benchmarks = set()
+    for log in logs:
+        events = log.all("eval_target")
+        stated = len(events) == 1 and is_number(events[0].value)
+        benchmarks.add((log.benchmark, float(events[0].value), log.direction) if stated else (log.benchmark, None, ""))
     if len(benchmarks) != 1:
         raise InvalidRecord(
             f"logs of {len(benchmarks)} benchmarks or targets in one folder", "runs of one benchmark to one target"
@@ -375,13 +365,6 @@ def registered(logs: Sequence[Log], ruleset: str = RULESET) -> Registered | None
     if target is None:
         raise InvalidRecord(f"logs of {name} without one eval_target that is a number", "what their runs were to reach")
     return Registered(name, target, direction, max(len(logs), 1))
-
-
-def _target(log: Log) -> tuple[float | None, str]:
-    events = log.all("eval_target")
-    if len(events) != 1 or not is_number(events[0].value):
-        return None, ""
-    return float(events[0].value), "lower" if events[0].metadata.get("direction") == "lower" else "higher"
 
 
 def check_log(path: str | Path, *, register: bool = True, ruleset: str = RULESET) -> ToolAnswer:
@@ -475,8 +458,24 @@ def _tools(benchmark: Registered | None, ruleset: str, *, listed: bool = True) -
         copy = folder / "mlperf_logging"
         shutil.copytree(package_folder(), copy, ignore=partial(_left_out, f"training_{ruleset}"))
         if benchmark is not None:
-            _register(copy, benchmark, ruleset, listed=listed)
+            rules = copy / f"compliance_checker/training_{ruleset}"
+            (rules / f"open_{benchmark.name}.yaml").write_text(benchmark.rules(), encoding="utf-8")
+            if listed:
+                _list(benchmark, copy, rules / "open_common.yaml", ruleset)
         yield folder
+
+
+def _list(benchmark: Registered, copy: Path, common: Path, ruleset: str) -> None:
+    """Let a copy of MLPerf's tools know a benchmark by its name."""
+    names = f"v['value'] in ['{benchmark.name}', "
+    changed, count = re.subn(r"v\['value'\] in \[", lambda _: names, common.read_text(encoding="utf-8"))
+    if count != 1:
+        raise InvalidRecord(f"{common.name} of mlperf_logging has its list of benchmarks {count} times", "version 4.1")
+    replace(common, lambda temporary: temporary.write_text(changed, encoding="utf-8"))
+    entry = json.dumps(benchmark.name)
+    with open(copy / "benchmark_meta.py", "a", encoding="utf-8") as file:
+        file.write(f"\nget_allowed_benchmarks('training', {ruleset!r}).append({entry})\n")
+        file.write(f"get_result_file_counts('training')[{entry}] = {benchmark.runs}\n")
 
 
 def _left_out(rules: str, folder: str, names: list[str]) -> list[str]:
@@ -484,26 +483,6 @@ def _left_out(rules: str, folder: str, names: list[str]) -> list[str]:
     del folder
     pattern = re.compile(r"(training|hpc)_\d.*|rcps_.*\.json|examples|__pycache__")
     return [name for name in names if pattern.fullmatch(name) and name != rules]
-
-
-def _register(copy: Path, benchmark: Registered, ruleset: str, *, listed: bool) -> None:
-    rules = copy / f"compliance_checker/training_{ruleset}"
-    (rules / f"open_{benchmark.name}.yaml").write_text(benchmark.rules(), encoding="utf-8")
-    if not listed:
-        return
-    _edit(rules / "open_common.yaml", r"v\['value'\] in \[", f"v['value'] in ['{benchmark.name}', ")
-    entry = json.dumps(benchmark.name)
-    with open(copy / "benchmark_meta.py", "a", encoding="utf-8") as file:
-        file.write(f"\nget_allowed_benchmarks('training', {ruleset!r}).append({entry})\n")
-        file.write(f"get_result_file_counts('training')[{entry}] = {benchmark.runs}\n")
-
-
-def _edit(file: Path, pattern: str, text: str) -> None:
-    """Replace what a pattern finds, which must be there once."""
-    changed, count = re.subn(pattern, lambda _: text, file.read_text(encoding="utf-8"))
-    if count != 1:
-        raise InvalidRecord(f"{file.name} of mlperf_logging has its list of benchmarks {count} times", "version 4.1")
-    replace(file, lambda temporary: temporary.write_text(changed, encoding="utf-8"))
 
 
 def _run(folder: Path, tool: str, *arguments: str) -> ToolAnswer:

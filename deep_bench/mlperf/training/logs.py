@@ -26,6 +26,7 @@ import deep_bench
 from deep_bench.errors import FrameworkMissing, InvalidArgument, InvalidRecord, shortened
 from deep_bench.mlperf.system import UNKNOWN
 from deep_bench.records.store import written
+from deep_bench.training.scores import Direction
 
 RULESET = "6.1.0"
 """Whose rules logs are checked by unless another round is named."""
@@ -280,6 +281,11 @@ class Log:
         if not stops:
             return "not ended"
         return SUCCESS if len(stops) == 1 and stops[0].metadata.get("status") == SUCCESS else ABORTED
+
+    @property
+    def direction(self) -> Direction:
+        """Whether a score that is ``"lower"`` or ``"higher"`` than the target reaches it."""
+        return "lower" if any(e.metadata.get("direction") == "lower" for e in self.all("eval_target")[:1]) else "higher"
 
     @property
     def reason(self) -> str:

@@ -9,7 +9,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from math import inf, isfinite, sqrt
@@ -189,21 +189,19 @@ class Reference:
         low = max((p for p in self.pruned if p.batch < batch), key=lambda p: p.batch, default=None)
         high = min((p for p in self.pruned if p.batch > batch), key=lambda p: p.batch, default=None)
         if exact is not None:
-            return self._against(exact, f"against {exact.name}", batch, mean)
-        if low is not None and high is not None:
-            return self._against(point := self.between(low, high, batch), point.name, batch, mean)
-        if high is None:
+            point, reason = exact, f"against {exact.name}"
+        elif high is None:
             reason = f"no point for batches as large as {batch}: run the reference with it"
             return ConvergenceComparison(False, reason, batch, None, mean, self.runs)
-        comparison = self._against(high, f"against {high.name}, which is stricter, as none has a smaller batch", batch, mean)
-        if comparison.passed:
-            return comparison
-        return replace(
-            comparison, why=f"{comparison.why}; no point for batches as small as {batch}: run the reference with it"
-        )
-
-    def _against(self, point: ConvergencePoint, reason: str, batch: int, mean: float) -> ConvergenceComparison:
-        return ConvergenceComparison(mean >= point.least(self.runs), reason, batch, point, mean, self.runs)
+        elif low is not None:
+            point = self.between(low, high, batch)
+            reason = point.name
+        else:
+            point, reason = high, f"against {high.name}, which is stricter, as none has a smaller batch"
+        passed = mean >= point.least(self.runs)
+        if point is high and not passed:
+            reason += f"; no point for batches as small as {batch}: run the reference with it"
+        return ConvergenceComparison(passed, reason, batch, point, mean, self.runs)
 
 
 @dataclass(frozen=True)
@@ -246,12 +244,8 @@ class ConvergenceComparison:
 
 
 def epochs_of(logs: Sequence[Log]) -> list[float]:
-    """The epochs to the target by the logs of runs; infinity for a run that did not reach it."""
-    epochs = []
-    for log in logs:
-        value = log.converged_at("epoch_num") if log.status == SUCCESS else None
-        epochs.append(inf if value is None else value)
-    return epochs
+    """The epochs of each run to its target; infinite where it was missed."""
+    return [inf if (epochs := log.converged_at("epoch_num")) is None else epochs for log in logs]
 
 
 _FOLDER = Path(__file__).parent / "references"

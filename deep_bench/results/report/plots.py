@@ -688,32 +688,15 @@ def _draw_survival(axes: Axes, part: Runs, scale: float, looks: Looks) -> None:
     label = part.label or ""
     survival, every = part.survival(), part.to_target
     look: dict[str, Any] = {"color": looks.colour(label), "linestyle": looks.line(label)}
-    end = max(t.seconds for t in every) / scale
-    times = np.concatenate([[0.0], survival.times / scale, [end]])
-    going = np.concatenate([[1.0], survival.going, survival.going[-1:] if len(survival.going) else [1.0]])
-    axes.plot(
-        times,
-        going,
-        drawstyle="steps-post",
-        label=f"{label or 'runs'}, {survival.reached} of {survival.n} reached it",
-        **look,
-    )
-    if len(survival.low):
-        low, high = (
-            np.concatenate([[1.0], _without_gaps(ends), _without_gaps(ends)[-1:]]) for ends in (survival.low, survival.high)
-        )
-        axes.fill_between(times, low, high, step="post", color=look["color"], alpha=0.13, linewidth=0)
+    times, going, *band = survival.curve(max(t.seconds for t in every))
+    times = times / scale
+    reached = f"{label or 'runs'}, {survival.reached} of {survival.n} reached it"
+    axes.plot(times, going, drawstyle="steps-post", label=reached, **look)
+    if band:
+        axes.fill_between(times, *band, step="post", color=look["color"], alpha=0.13, linewidth=0)
     late = np.array([t.seconds for t in every if not t.reached]) / scale
     heights = going[np.searchsorted(times[:-1], late, side="right") - 1]
     axes.plot(late, heights, "x", color=look["color"], markersize=6)
-
-
-def _without_gaps(ends: np.ndarray) -> np.ndarray:
-    """The ends of the band; where the formula has no value, what it had before."""
-    values = [1.0]
-    for value in ends:
-        values.append(values[-1] if np.isnan(value) else float(value))
-    return np.array(values[1:])
 
 
 def _survival_line(part: Runs) -> str:

@@ -19,10 +19,9 @@ from deep_bench.events import Moment
 from deep_bench.training.checkpoint import write_checkpoint
 from deep_bench.training.run_state import EvaluationResult, Progress, reaches
 from deep_bench.training.samplers import natural
-from deep_bench.training.scores import Direction, Score
+from deep_bench.training.scores import Direction, Evaluation, Score
 from deep_bench.training.steps import SeparateStep, Tree
 from deep_bench.training.trainer import INTERRUPTED
-from deep_bench.training.validation import Evaluation
 
 
 def watched(evaluation: Evaluation[Any] | None, name: str, who: str) -> Score:

@@ -11,134 +11,15 @@ import json
 import threading
 import warnings
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from deep_bench.errors import InvalidArgument, InvalidRecord
 from deep_bench.training.timeline.stamps import MOST_NAMES, Name, NameTable
-
-Columns = tuple[NDArray[np.int32], NDArray[np.int64]]
-
-
-@dataclass
-class JournalContent:
-    """What a journal holds: all names, each thread's name and ident, and its blocks of codes and values in order."""
-
-    names: list[Name] = field(default_factory=list)
-    threads: dict[int, tuple[str, int]] = field(default_factory=dict)
-    blocks: dict[int, list[Columns]] = field(default_factory=dict)
-
-
-class Journal:
-    """Appends blocks of events; each is handed to the operating system whole before `write` returns.
-
-    Args:
-        path: A new file.
-
-    Raises:
-        InvalidArgument: It cannot be made.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            self._file = open(path, "xb", buffering=0)  # noqa: SIM115 (open for as long as the timeline is)
-        except OSError as error:
-            raise InvalidArgument(
-                f"cannot write {path}: {error.strerror}", "a new file in a folder that can be written"
-            ) from error
-
-    def write(
-        self,
-        names: Sequence[Name],
-        thread: int,
-        thread_name: str,
-        ident: int,
-        codes: NDArray[np.int32],
-        values: NDArray[np.int64],
-    ) -> None:
-        """Append the events of one thread, with all names known so far.
-
-        Raises:
-            OSError: They could not be written; then nothing may be written after them.
-        """
-        line = {
-            "names": names,
-            "thread": thread,
-            "thread_name": thread_name,
-            "ident": ident,
-            "codes": _packed(codes),
-            "values": _packed(values),
-        }
-        data = json.dumps(line).encode() + b"\n"
-        if self._file.write(data) != len(data):
-            raise OSError(errno.ENOSPC, "only a part of the line could be written")
-
-    def read(self) -> JournalContent:
-        """All that was written so far."""
-        return read_journal(self.path)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-    def remove(self) -> None:
-        """Close the file and delete it."""
-        self._file.close()
-        self.path.unlink()
-
-
-def read_journal(path: Path) -> JournalContent:
-    """What a journal holds; a last line that was cut off when its process was killed does not count.
-
-    Raises:
-        InvalidRecord: The file is missing, or damaged elsewhere than at its end.
-    """
-    journal = JournalContent()
-    try:
-        with open(path, encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                if not line.endswith("\n"):
-                    break
-                try:
-                    _read_line(journal, json.loads(line))
-                except (ValueError, KeyError, TypeError, zlib.error) as error:
-                    raise InvalidRecord(
-                        f"{path}, line {number}, is damaged: {error}", advice="restore it from a copy"
-                    ) from error
-    except OSError as error:
-        raise InvalidRecord(f"cannot read {path}: {error.strerror}", "the stamps of a run that did not finish") from error
-    return journal
-
-
-def _read_line(journal: JournalContent, line: dict[str, Any]) -> None:
-    journal.names = [Name(*entry) for entry in line["names"]]
-    thread = line["thread"]
-    journal.threads[thread] = line["thread_name"], line["ident"]
-    codes, values = _unpacked(line["codes"], np.dtype(np.int32)), _unpacked(line["values"], np.dtype(np.int64))
-    if len(codes) != len(values):
-        raise ValueError(f"{len(codes)} codes with {len(values)} values")
-    journal.blocks.setdefault(thread, []).append((codes, values))
-
-
-def _packed(array: np.ndarray) -> str:
-    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
-    return base64.b64encode(zlib.compress(little.tobytes(), level=1)).decode("ascii")
-
-
-def _unpacked(text: str, dtype: np.dtype) -> np.ndarray:
-    array = np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype.newbyteorder("<"))
-    return array.astype(dtype)
-
-
-PERIOD_S = 1.0
-MOST_PENDING = 2**15
-"""A list longer than this (an event is two entries) is packed at the next turn."""
 
 
 @dataclass(frozen=True)
@@ -162,11 +43,10 @@ class EventBlock:
         return cls(table[:, 0].astype(np.int32), np.ascontiguousarray(table[:, 1]))
 
     @classmethod
-    def joined(cls, blocks: list[EventBlock]) -> EventBlock:
+    def joined(cls, blocks: Iterable[EventBlock]) -> EventBlock:
         """Several blocks as one."""
-        if not blocks:
-            return cls(np.empty(0, np.int32), np.empty(0, np.int64))
-        return cls(np.concatenate([b.codes for b in blocks]), np.concatenate([b.values for b in blocks]))
+        columns = [(np.empty(0, np.int32), np.empty(0, np.int64)), *((block.codes, block.values) for block in blocks)]
+        return cls(*map(np.concatenate, zip(*columns, strict=True)))
 
 
 @dataclass
@@ -187,6 +67,100 @@ class ThreadLog:
         pairs = self.pending[:n]
         del self.pending[:n]
         return pairs
+
+
+class Journal:
+    """Appends blocks of events; each is handed to the operating system whole before `write` returns.
+
+    Args:
+        path: A new file.
+
+    Raises:
+        InvalidArgument: It cannot be made.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._file = open(path, "xb", buffering=0)  # noqa: SIM115 (open for as long as the timeline is)
+        except OSError as error:
+            raise InvalidArgument(
+                f"cannot write {path}: {error.strerror}", "a new file in a folder that can be written"
+            ) from error
+
+    def write(self, names: Sequence[Name], thread: int, log: ThreadLog, block: EventBlock) -> None:
+        """Append events of one thread, with all names known so far.
+
+        Raises:
+            OSError: They could not be written; then nothing may be written after them.
+        """
+        line = {
+            "names": names,
+            "thread": thread,
+            "thread_name": log.name,
+            "ident": log.ident,
+            "codes": _packed(block.codes),
+            "values": _packed(block.values),
+        }
+        data = json.dumps(line).encode() + b"\n"
+        if self._file.write(data) != len(data):
+            raise OSError(errno.ENOSPC, "only a part of the line could be written")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def remove(self) -> None:
+        """Close the file and delete it."""
+        self._file.close()
+        self.path.unlink()
+
+
+def read_journal(path: Path) -> tuple[list[Name], dict[int, ThreadLog]]:
+    """All names, and the log of each thread by its number.
+
+    A last line that was cut off when its process was killed does not count.
+
+    Raises:
+        InvalidRecord: The file is missing, or damaged elsewhere than at its end.
+    """
+    names: list[Name] = []
+    logs: dict[int, ThreadLog] = {}
+    try:
+        with open(path, encoding="utf-8") as file:
+            for number, text in enumerate(file, 1):
+                if not text.endswith("\n"):
+                    break
+                try:
+                    line = json.loads(text)
+                    names = [Name(*entry) for entry in line["names"]]
+                    log = logs.setdefault(line["thread"], ThreadLog(line["thread_name"], line["ident"]))
+                    block = EventBlock(_unpacked(line["codes"], np.int32), _unpacked(line["values"], np.int64))
+                    if len(block.codes) != len(block.values):
+                        raise ValueError(f"{len(block.codes)} codes with {len(block.values)} values")
+                    log.blocks.append(block)
+                except (ValueError, KeyError, TypeError, zlib.error) as error:
+                    raise InvalidRecord(
+                        f"{path}, line {number}, is damaged: {error}", advice="restore it from a copy"
+                    ) from error
+    except OSError as error:
+        raise InvalidRecord(f"cannot read {path}: {error.strerror}", "the stamps of a run that did not finish") from error
+    return names, logs
+
+
+def _packed(array: np.ndarray) -> str:
+    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    return base64.b64encode(zlib.compress(little.tobytes(), level=1)).decode("ascii")
+
+
+def _unpacked(text: str, dtype: DTypeLike) -> np.ndarray:
+    array = np.frombuffer(zlib.decompress(base64.b64decode(text)), np.dtype(dtype).newbyteorder("<"))
+    return array.astype(dtype)
+
+
+PERIOD_S = 1.0
+MOST_PENDING = 2**15
+"""A list longer than this (an event is two entries) is packed at the next turn."""
 
 
 class StampKeeper:
@@ -236,9 +210,9 @@ class StampKeeper:
         """All that was stamped so far, thread by thread; reads the journal."""
         self.pack()
         with self._lock:
-            earlier = self._journal.read().blocks if self._journal is not None else {}
+            earlier = read_journal(self._journal.path)[1] if self._journal is not None else {}
             return [
-                (log, EventBlock.joined([*(EventBlock(*b) for b in earlier.get(index, [])), *log.blocks]))
+                (log, EventBlock.joined([*(earlier[index].blocks if index in earlier else ()), *log.blocks]))
                 for index, log in enumerate(self.logs)
             ]
 
@@ -255,7 +229,7 @@ class StampKeeper:
     def _keep(self, index: int, log: ThreadLog, block: EventBlock) -> None:
         if self._journal is not None and not self._full:
             try:
-                self._journal.write(list(self._names.table), index, log.name, log.ident, block.codes, block.values)
+                self._journal.write(list(self._names.table), index, log, block)
                 return
             except OSError as error:
                 self._full = True  # for good: what is in memory follows what is in the file

@@ -284,10 +284,7 @@ class Timeline:
         return self._here
 
     def _result(self) -> TimelineResult:
-        threads = [
-            ThreadRecord(name=log.name, ident=log.ident, n=len(block.codes), codes=block.codes, values=block.values)
-            for log, block in self._keeper.events()
-        ]
+        threads = [ThreadRecord.of(log, events) for log, events in self._keeper.events()]
         fields: dict[str, Any] = {
             "names": list(self._names.table),
             "threads": [thread for thread in threads if thread.n],

@@ -32,7 +32,7 @@ from deep_bench.records.store import (
     read_model,
     written,
 )
-from deep_bench.training.timeline.journal import read_journal
+from deep_bench.training.timeline.journal import EventBlock, ThreadLog, read_journal
 from deep_bench.training.timeline.stamps import Name
 
 if TYPE_CHECKING:
@@ -135,6 +135,11 @@ class ThreadRecord(RecordModel):
     codes: Codes
     values: WholeNumbers
 
+    @classmethod
+    def of(cls, log: ThreadLog, events: EventBlock) -> ThreadRecord:
+        """A thread's log, as it is recorded."""
+        return cls(name=log.name, ident=log.ident, n=len(events.codes), codes=events.codes, values=events.values)
+
 
 class TimelineRecord(RecordModel):
     """One timeline.
@@ -233,12 +238,8 @@ def read(path: str | Path) -> TimelineRecord:
     path = Path(path)
     record = read_model(path, TimelineRecord, "a timeline's JSON file")
     if record.journal is not None:
-        journal = read_journal(path.with_name(record.journal))
-        record.names = journal.names
-        for index, blocks in sorted(journal.blocks.items()):
-            codes, values = (np.concatenate(column) for column in zip(*blocks, strict=True))
-            name, ident = journal.threads[index]
-            record.threads.append(ThreadRecord(name=name, ident=ident, n=len(codes), codes=codes, values=values))
+        record.names, logs = read_journal(path.with_name(record.journal))
+        record.threads += [ThreadRecord.of(log, EventBlock.joined(log.blocks)) for _, log in sorted(logs.items())]
     if record.arrays is not None:
         beside = file_beside(path, record.arrays, "its events' file")
         types = {f"{i}/{name}": (dtype, t.n) for i, t in enumerate(record.threads) for name, dtype in _COLUMNS.items()}

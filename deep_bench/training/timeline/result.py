@@ -6,7 +6,6 @@ It is computed from the record alone.
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -23,7 +21,7 @@ from deep_bench.errors import FrameworkMissing, InvalidArgument
 from deep_bench.measure.statistics import Percentile, Summary
 from deep_bench.measure.units import duration, duration_range, in_bytes, share, significant
 from deep_bench.records.store import written
-from deep_bench.records.table import columns, data_frame, print_line, print_note, print_table
+from deep_bench.records.table import data_frame, figure_columns, text_of
 from deep_bench.training.timeline.phases import Phase, SpanRow, Spans, outside_rows, spans_of
 from deep_bench.training.timeline.record import TimelineRecord, new_file, read, write
 from deep_bench.training.timeline.stamps import DEVICE_MEMORY, DONE, EMPTY, LEFT, PEAK_MEMORY, RAISED, SAMPLES, SWITCHES
@@ -92,7 +90,7 @@ class TimelineResult(Mapping[str, Phase]):
     def as_text(self, width: int | None = None) -> str:
         """A table for each phase, and under it what else is worth knowing."""
 
-        return as_text(self, width)
+        return text_of(_report(self), width)
 
     __str__ = as_text
 
@@ -179,55 +177,40 @@ def load(path: str | Path) -> TimelineResult:
     return TimelineResult(read(path), Path(path))
 
 
-_FIGURES = ("a step", "median (95 % interval)", "p90", "p99", "share", "own")
+_FIGURES = ("median (95 % interval)", "p90", "p99", "share", "own")
 _LISTED_EPOCHS = 12
 _DRIFTS, _WEIGHTY, _MANY_STEPS = 0.02, 0.05, 40
 
 
-def as_text(result: TimelineResult, width: int | None = None) -> str:
-    """See `TimelineResult.as_text`."""
-    out = io.StringIO()
-    console = Console(file=out, width=width or columns(), color_system=None, highlight=False)
+def _report(result: TimelineResult) -> Iterator[Table | Text | str]:
+    """Each phase as a table and sentences; then what holds of all."""
     for phase in result.values():
-        _print_phase(console, phase)
+        counted = _counted(phase.n_steps + len(phase.warm_up), "step")
+        title = f"{phase.name}: {_counted(len(phase.epochs), 'epoch')}, {counted}"
+        if not phase.n_steps:
+            yield Text(f"{title}: too few to say more")
+        else:
+            yield _table(title, "a step", phase.rows, lambda row: "–" if row.per_step is None else significant(row.per_step))
+        yield from _about_phase(phase)
+        if 1 < len(phase.epochs) <= _LISTED_EPOCHS:
+            yield _epoch_table(phase.epochs)
+        yield ""
     if result.outside:
-        table = _table("regions outside of steps; shares are of the whole timeline", "calls")
-        _fill(table, result.outside, lambda row: f"{row.n + row.raised}")
-        print_table(console, table)
-        _print_lines(console, (line for row in result.outside for line in _about_row(row)))
-    _print_lines(console, _about_all(result))
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+        title = "regions outside of steps; shares are of the whole timeline"
+        yield _table(title, "calls", result.outside, lambda row: f"{row.n + row.raised}")
+        yield from (line for row in result.outside for line in _about_row(row))
+    yield from _about_all(result)
 
 
-def _print_phase(console: Console, phase: Phase) -> None:
-    apart = len(phase.warm_up)
-    title = f"{phase.name}: {_counted(len(phase.epochs), 'epoch')}, {_counted(phase.n_steps + apart, 'step')}"
-    if not phase.n_steps:
-        print_line(console, f"{title}: too few to say more")
-    else:
-        table = _table(title, *_FIGURES[:1])
-        _fill(table, phase.rows, lambda row: "–" if row.per_step is None else significant(row.per_step))
-        print_table(console, table)
-    _print_lines(console, _about_phase(phase))
-    if 1 < len(phase.epochs) <= _LISTED_EPOCHS:
-        print_table(console, _epoch_table(phase.epochs))
-    console.print()
-
-
-def _table(title: str, first: str) -> Table:
-    table = Table("region", title=Text(title))
-    for name in (first, *_FIGURES[1:]):
-        table.add_column(name, justify="right")
-    return table
-
-
-def _fill(table: Table, rows: Iterable[SpanRow], first: Callable[[SpanRow], str]) -> None:
+def _table(title: str, first: str, rows: Iterable[SpanRow], first_of: Callable[[SpanRow], str]) -> Table:
+    table = Table("region", *figure_columns(first, *_FIGURES), title=Text(title))
     for row in rows:
         indent = 0 if row.path == ("step",) else 2 * len(row.path)
         summary = row.summary
         exclusive = share(row.own_share) if row.own_share != row.share else ""
         figures = ("–", "–", "–") if summary is None else (_median(summary), *(_tail(summary, p) for p in ("p90", "p99")))
-        table.add_row(Text(" " * indent + row.name), first(row), *figures, share(row.share), exclusive)
+        table.add_row(Text(" " * indent + row.name), first_of(row), *figures, share(row.share), exclusive)
+    return table
 
 
 def _median(summary: Summary) -> str:
@@ -242,9 +225,7 @@ def _tail(summary: Summary, name: str) -> str:
 
 
 def _epoch_table(epochs: list[Epoch]) -> Table:
-    table = Table("epoch")
-    for name in ("steps", "time", "its first step", "samples/s"):
-        table.add_column(name, justify="right")
+    table = Table("epoch", *figure_columns("steps", "time", "its first step", "samples/s"))
     for number, epoch in enumerate(epochs):
         rate = "–" if epoch.samples is None else significant(epoch.samples / epoch.seconds)
         how = "" if epoch.ending == DONE else " (left early)" if epoch.ending == LEFT else " (exception)"
@@ -359,11 +340,6 @@ def _looking(result: TimelineResult) -> Iterable[str]:
 
 def _counted(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
-
-
-def _print_lines(console: Console, lines: Iterable[str]) -> None:
-    for line in lines:
-        print_note(console, line)
 
 
 ENDINGS = {DONE: "done", RAISED: "raised", LEFT: "left", EMPTY: "empty"}

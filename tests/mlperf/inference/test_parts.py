@@ -33,11 +33,11 @@ from deep_bench.mlperf.inference.system import BatchRunner, Respond, RunFailed, 
 def test_only_one_file_imports_loadgen() -> None:
     package = Path(deep_bench.__file__).parent
     files = [file for file in package.rglob("*.py") if "import mlperf_loadgen" in file.read_text(encoding="utf-8")]
-    assert [file.name for file in files] == ["loadgen.py"]
+    assert [file.name for file in files] == ["child.py"]
 
 
 def test_a_missing_loadgen_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("deep_bench.mlperf.inference.loadgen.find_spec", lambda name: None)
+    monkeypatch.setattr("deep_bench.mlperf.inference.child.find_spec", lambda name: None)
     with pytest.raises(FrameworkMissing, match=r"deep-bench\[mlperf\]"):
         run(folder=tmp_path / "run")
 
@@ -164,21 +164,22 @@ def test_settings_come_to_lines_and_to_what_the_pilot_must_find(tmp_path: Path) 
     user.write_text("*.Server.target_qps = 10\n*.Server.qsl_rng_seed = 1\n", encoding="utf-8")
     own = conf_of(Settings("Server", user_conf=user, target_latency=0.25, min_duration=5), "net", 355)
     assert own.open is None
-    assert value_of(list(own.lines), "net", "Server", "target_latency") == "250"
+    assert own.value("target_latency") == "250"
     assert [remark.partition(":")[0] for remark in own.remarks] == [
         "not a valid submission duration",
         "not a valid submission",
     ]
     assert "qsl_rng_seed" in own.remarks[1]
-    assert own.samples("net", "Server") == 50
+    assert own.samples == 50
     with pytest.raises(InvalidArgument, match="a whole number"):
         conf_of(Settings("Server", target_latency=0.0025), "net", 355)
     assert conf_of(Settings("SingleStream", target_latency=0.0025), "net", 355).open is None
-    assert [own.of_query("net", scenario) for scenario in ("Server", "MultiStream", "Offline")] == [1, 8, 0]
+    by_scenario = [conf_of(Settings(scenario), "net", 355) for scenario in ("Server", "MultiStream", "Offline")]
+    assert [conf.of_query for conf in by_scenario] == [1, 8, 0]
     user.write_text("*.MultiStream.samples_per_query = 4\n*.Server.samples_per_query = 5\n", encoding="utf-8")
     four = conf_of(Settings("MultiStream", user_conf=user, min_duration=1, target_latency=0.002), "net", 355)
-    assert (four.of_query("net", "MultiStream"), four.samples("net", "MultiStream")) == (4, 2000)
-    assert conf_of(Settings("Server", user_conf=user), "net", 355).of_query("net", "Server") == 1
+    assert (four.of_query, four.samples) == (4, 2000)
+    assert conf_of(Settings("Server", user_conf=user), "net", 355).of_query == 1
 
 
 def test_what_of_a_file_does_not_count_is_said(tmp_path: Path) -> None:

@@ -15,10 +15,9 @@ import pytest
 from deep_bench.errors import InvalidArgument, InvalidRecord, UnknownName
 from deep_bench.measure.units import duration
 from deep_bench.mlperf.inference import InferenceRecord, Settings, load_inference, run
-from deep_bench.mlperf.inference.logs import early_stopping, percentiles
+from deep_bench.mlperf.inference.logs import Detail, early_stopping, percentiles
 from deep_bench.mlperf.inference.record import LatencyRecord, caveats, disagreements, judged, save
 from deep_bench.mlperf.inference.report import as_text
-from deep_bench.mlperf.inference.running import _performance_samples
 from deep_bench.mlperf.inference.submission import lay_out
 from deep_bench.records.store import digest
 from deep_bench.results import gather
@@ -452,4 +451,4 @@ def test_loadgens_leftovers_are_no_records(tmp_path: Path, runs: Callable[..., t
 
 def test_samples_of_a_permutation_that_repeats_are_all_counted() -> None:
     values = {"result_query_count": 1, "effective_samples_per_query": 207_824, "generated_samples_per_query": 208_030}
-    assert _performance_samples(values) == 208_030
+    assert Detail(values).samples == 208_030

@@ -23,8 +23,8 @@ from deep_bench.training.callbacks import (
     TrainingMemory,
     WorstSamples,
 )
-from deep_bench.training.callbacks.display import draw
 from deep_bench.training.checkpoint import read_checkpoint, write_checkpoint
+from deep_bench.training.plots import history_figure
 from deep_bench.training.scores import Accuracy, SampleLosses, cross_entropies
 from tests.training import small
 
@@ -213,7 +213,7 @@ def test_the_curves_show_the_losses() -> None:
     pytest.importorskip("matplotlib")
     run = small.trainer()
     history = run.run(epochs=2)
-    figure = draw(history, run.evaluation.scores, "loss")
+    figure = history_figure(history, run.evaluation.scores, "loss")
     assert all(float(tick).is_integer() for tick in figure.axes[0].get_xticks())
     loss, accuracy = figure.axes
     assert loss.lines[0].get_ydata().tolist() == history.losses.tolist()
@@ -221,7 +221,7 @@ def test_the_curves_show_the_losses() -> None:
     assert list(accuracy.lines[0].get_xdata()) == [4, 8]
     assert accuracy.get_ylabel() == "accuracy, higher is better"
     history.losses = type(history.losses)("d", range(5000))
-    loss = draw(history, run.evaluation.scores, "loss").axes[0]
+    loss = history_figure(history, run.evaluation.scores, "loss").axes[0]
     assert len(loss.lines[0].get_ydata()) == 400
     assert loss.lines[0].get_ydata()[0] == 6.0  # the median of 0 to 12
 
