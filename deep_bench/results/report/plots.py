@@ -693,7 +693,8 @@ def _draw_survival(axes: Axes, part: Runs, scale: float, looks: Looks) -> None:
     reached = f"{label or 'runs'}, {survival.reached} of {survival.n} reached it"
     axes.plot(times, going, drawstyle="steps-post", label=reached, **look)
     if band:
-        axes.fill_between(times, *band, step="post", color=look["color"], alpha=0.13, linewidth=0)
+        low, high = band
+        axes.fill_between(times, low, high, step="post", color=look["color"], alpha=0.13, linewidth=0)
     late = np.array([t.seconds for t in every if not t.reached]) / scale
     heights = going[np.searchsorted(times[:-1], late, side="right") - 1]
     axes.plot(late, heights, "x", color=look["color"], markersize=6)
