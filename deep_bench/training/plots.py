@@ -231,8 +231,9 @@ def _curve(axes: Any, runs: Runs, scale: float, number: int) -> None:
     times = times / scale
     shade = colour(number)
     if band:
+        low, high = band
         label = "95 % band, pointwise" if number == 0 else None
-        axes.fill_between(times, *band, step="post", color=shade, alpha=0.15, linewidth=0, label=label)
+        axes.fill_between(times, low, high, step="post", color=shade, alpha=0.15, linewidth=0, label=label)
     axes.plot(times, going, drawstyle="steps-post", color=shade, label=runs.label or "estimate")
     if survival.median is not None:
         median = survival.median / scale
