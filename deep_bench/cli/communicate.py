@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deep_bench.cli import FAILED, INTERRUPTED, USAGE
-from deep_bench.cli.verb import SECONDS, FileToWrite, PictureToWrite, Spelled, Verb, refuse_unless
+from deep_bench.cli.verb import FileToWrite, PictureToWrite, Spelled, Verb, refuse_unless, settings_options
+from deep_bench.distributed.collectives.settings import CollectiveSettings
 from deep_bench.errors import DeepBenchError, NotKept
 
 if TYPE_CHECKING:
@@ -33,13 +34,11 @@ _PAIR = Spelled("rank,rank", _pair, ": write two ranks, such as 0,1")
     help="latency, bandwidth, bidirectional, allreduce, reduce, broadcast, gather, scatter, allgather, reduce-scatter, "
     "alltoall, barrier, neighbours. Repeat for more.",
 )  # fmt: skip
-@click.option("--sizes", default="8:4Mi", show_default=True, help="Or a list 8,1Ki,3000; or deepbench/allreduce.")
+@settings_options(CollectiveSettings, "sizes", only=True)
 @click.option("--over", "over", multiple=True, default=("mpi",), show_default=True, help="mpi, gloo … Repeat to compare.")
-@click.option("--dtype", default="float32", show_default=True, help="The element type.")
+@settings_options(CollectiveSettings, "dtype", only=True)
 @click.option("--pair", type=_PAIR, default="0,1", show_default=True, help="The ranks of latency and bandwidths.")
-@click.option("--budget", type=SECONDS, default="1s", show_default=True, help="For each operation and size.")
-@click.option("--ci-width", type=float, default=0.02, show_default=True, help="Half-width of the interval over the median.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@settings_options(CollectiveSettings, "budget", "ci_width", "seed", only=True)
 @click.option("--machine", type=click.Path(path_type=Path), help="Predict from this file, instead of measuring the machine.")
 @click.option("--json", "json_file", type=FileToWrite(), help="Write all figures to a file.")
 @click.option("--plot", "plot_file", type=PictureToWrite(), help="Write a picture: .png, .pdf, .svg …")
@@ -55,7 +54,8 @@ def command(
     Exit status: 0 all results were right; 1 one was wrong, failed, or could not be written; 2 bad usage or input; 130
     interrupted (what was measured is kept).
     """
-    from deep_bench.distributed.collectives.study import BenchmarkSettings, check_names, opened, study
+    from deep_bench.distributed.collectives.settings import BenchmarkSettings
+    from deep_bench.distributed.collectives.study import check_names, opened, study
     from deep_bench.distributed.communicators.communicator import guarded
     from deep_bench.distributed.launch import launch
     from deep_bench.distributed.machine import load_machine

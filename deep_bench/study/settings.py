@@ -20,6 +20,7 @@ Checking = Literal["auto", "quick", "full", "off"]
 
 Seed: TypeAlias = Annotated[int, Field(ge=0)]
 Count: TypeAlias = Annotated[int, Field(gt=0)]
+Word: TypeAlias = Annotated[str, Field(min_length=1)]
 Share: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
 
 Seconds: TypeAlias = Annotated[float, BeforeValidator(read_seconds)]

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import deep_bench as db
-from deep_bench.distributed.collectives.study import BenchmarkSettings, study
+from deep_bench.distributed.collectives.settings import BenchmarkSettings
+from deep_bench.distributed.collectives.study import study
 from deep_bench.distributed.communicators.local import run_local
 from deep_bench.distributed.loggp import LogGP
 from deep_bench.distributed.machine import Link, Machine, Segment

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
-from itertools import takewhile
+from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -16,17 +15,18 @@ from typing import Any
 import numpy as np
 import psutil
 
-from deep_bench.distributed.collectives.operations import KINDS, BenchmarkKind, OperationSetting, largest_exact, memory_bytes
+from deep_bench.distributed.collectives.operations import BenchmarkKind, OperationSetting, memory_bytes
 from deep_bench.distributed.collectives.result import MARK, CommunicationResult, begin_name, case_label, rank_name
+from deep_bench.distributed.collectives.settings import BenchmarkSettings
 from deep_bench.distributed.collectives.timing import OperationTrial, RankAgreement, RankBlock, RankClocks
 from deep_bench.distributed.communicators.communicator import Communicator
 from deep_bench.distributed.launch import launch, local_facts
 from deep_bench.distributed.machine import Machine, measured_machine
-from deep_bench.errors import DeepBenchError, InvalidArgument, NotKept, UnknownName
+from deep_bench.errors import DeepBenchError, InvalidArgument, NotKept
 from deep_bench.measure.environment import provenance
 from deep_bench.measure.progress import Bars, recording
 from deep_bench.measure.session import relative_half_width
-from deep_bench.measure.units import in_bytes, read_scaled
+from deep_bench.measure.units import in_bytes
 from deep_bench.records.model import (
     BlockRecord,
     CaseFacts,
@@ -79,135 +79,6 @@ def opened(names: Sequence[str]) -> Iterator[dict[str, Communicator]]:
             comm.close()
 
 
-DEEPBENCH = "deepbench/allreduce"
-
-_PREFIXES = {"": 1, "k": 2**10, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
-_SCALES = {f"{prefix}{unit}": scale for prefix, scale in _PREFIXES.items() for unit in ("", "B")}
-_FORMS = f"8:4Mi (powers of two from … to), 8,1Ki,3000 (a list), or {DEEPBENCH}"
-
-
-def sizes_of(text: str, dtype: np.dtype) -> tuple[int, ...]:
-    """Numbers of bytes, ascending.
-
-    Args:
-        text: ``8:4Mi`` for the powers of two between, ends included; a list; or ``deepbench/allreduce``, whose numbers are
-            of elements.
-        dtype: Of the elements, of which each size is a whole number.
-
-    Raises:
-        InvalidArgument: It says something else, or a size is no whole number of elements.
-
-    Example:
-        >>> sizes_of("8:64", np.dtype("float32")), sizes_of("12,1Ki", np.dtype("float32"))
-        ((8, 16, 32, 64), (12, 1024))
-        >>> sizes_of("deepbench/allreduce", np.dtype("float32"))[:2]
-        (400000, 12390400)
-
-    Source:
-        Baidu DeepBench, ``code/kernels/all_reduce_problems.h`` (Apache 2.0).
-    """
-    byte_counts = sorted(set(_bytes(text.strip(), dtype)))
-    odd = [size for size in byte_counts if size % dtype.itemsize]
-    if odd:
-        raise InvalidArgument(
-            f"{odd[0]} bytes of {dtype}", f"multiples of {dtype.itemsize}", "begin higher, or name another element type"
-        )
-    return tuple(byte_counts)
-
-
-def _bytes(text: str, dtype: np.dtype) -> list[int]:
-    if text == DEEPBENCH:
-        from deep_bench.operators.suites.deepbench import all_reduce_sizes
-
-        return [elements * dtype.itemsize for elements in all_reduce_sizes()]
-    if ":" not in text:
-        return [_number(part, text) for part in text.split(",")]
-    low, high = (_number(part, text) for part in text.split(":", 1))
-    powers = takewhile(lambda size: size <= high, (2**i for i in range(64)))
-    between = [size for size in powers if size >= low]
-    if not between:
-        raise InvalidArgument(f"sizes {text!r}: there is no power of two between", _FORMS)
-    return between
-
-
-def _number(text: str, whole: str) -> int:
-    with suppress(ValueError):
-        number = read_scaled(text, _SCALES)
-        if number.is_integer() and 0 < number <= 2**40:
-            return int(number)
-    raise InvalidArgument(f"sizes {whole!r}", _FORMS)
-
-
-DEFAULT_SIZES = "8:4Mi"
-
-
-@dataclass(frozen=True)
-class BenchmarkSettings:
-    """What is measured, and how long.
-
-    Args:
-        collectives: Names of `deep_bench.distributed.collectives.operations.KINDS`.
-        sizes: See `deep_bench.distributed.collectives.study.sizes_of`.
-        dtype: The element type.
-        budget: Seconds for each operation and size, all communicators together.
-        ci_width: Stop earlier when half of each 95 % interval is at most this share of its median.
-        seed: Of the data and the order of the blocks.
-        pair: The two ranks of the benchmarks of pairs.
-
-    Raises:
-        UnknownName: No such benchmark.
-        InvalidArgument: Something else that is out of its range.
-    """
-
-    collectives: tuple[str, ...] = ("allreduce",)
-    sizes: str = DEFAULT_SIZES
-    dtype: str = "float32"
-    budget: float = 1.0
-    ci_width: float = 0.02
-    seed: int = 0
-    pair: tuple[int, int] = (0, 1)
-
-    def __post_init__(self) -> None:
-        for name in self.collectives:
-            if name not in KINDS:
-                raise UnknownName("collective", name, KINDS)
-        if not self.collectives or len(set(self.collectives)) < len(self.collectives):
-            raise InvalidArgument(f"collectives {', '.join(self.collectives) or '(none)'}", "each once, at least one")
-        if not 0 < self.budget < float("inf"):
-            raise InvalidArgument(f"budget={self.budget}", "seconds, above 0")
-        if not 0 < self.ci_width < 1:
-            raise InvalidArgument(f"ci_width={self.ci_width}", "a share above 0 and below 1, such as 0.02")
-        if self.seed < 0:
-            raise InvalidArgument(f"seed={self.seed}", "a whole number of at least 0")
-        largest_exact(self.element_type)
-        sizes_of(self.sizes, self.element_type)
-
-    @property
-    def element_type(self) -> np.dtype:
-        """NumPy's type of that name."""
-        try:
-            return np.dtype(self.dtype)
-        except TypeError as error:
-            raise InvalidArgument(f"element type {self.dtype!r}", "float32, float64, float16, bfloat16, int8 …") from error
-
-    def cases(self) -> list[tuple[BenchmarkKind, int]]:
-        """Each benchmark with each size, in bytes."""
-        sizes = sizes_of(self.sizes, self.element_type)
-        return [(KINDS[name], size) for name in self.collectives for size in (sizes if KINDS[name].sized else (0,))]
-
-    def check_ranks(self, ranks: int) -> None:
-        """See that they are enough.
-
-        Raises:
-            InvalidArgument: There is one rank alone, or the pair is not among them.
-        """
-        if ranks < 2:
-            raise InvalidArgument(f"{ranks} rank", "at least 2", "start it by mpirun -n 2, or srun -n 2")
-        first, second = self.pair
-        if first == second or not (0 <= first < ranks and 0 <= second < ranks):
-            raise InvalidArgument(f"the pair {first},{second} of {ranks} ranks", f"two different ones of 0 to {ranks - 1}")
-
-
 MACHINE_FILE = "machine.json"
 
 _SOURCE = "operations and sizes after the OSU micro-benchmarks, bandwidths after nccl-tests"
@@ -252,10 +123,9 @@ class RecordKeeper:
             )
             for label, comm in systems.items()
         ]
-        options = {**asdict(settings), "collectives": list(settings.collectives), "pair": list(settings.pair)}
         self.record = Record(
             **provenance(),
-            recipe=OptionsRecord(options=options, seeds={"data and order": settings.seed}),
+            recipe=OptionsRecord(options=settings.as_options(), seeds={"data and order": settings.seed}),
             suite=SuiteFacts(name=MARK, source=_SOURCE, cases=cases),
             systems=system_records,
             notes=notes,

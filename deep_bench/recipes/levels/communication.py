@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from pydantic import Field, NonNegativeInt
 
 from deep_bench import communicators
+from deep_bench.distributed.collectives.settings import BenchmarkSettings, CollectiveSettings
 from deep_bench.recipes.levels.level import (
     RANK_LABELS,
     SYSTEM_LABELS,
@@ -26,39 +27,28 @@ from deep_bench.recipes.levels.level import (
     is_missing_file,
 )
 from deep_bench.registry import Registry
-from deep_bench.study.settings import Seconds, Share
 
 if TYPE_CHECKING:
     from deep_bench.graph import Network
     from deep_bench.recipes.cell import Cell
 
 
-class CommunicationFields(LevelFields):
+class CommunicationFields(LevelFields, CollectiveSettings):
     """Level ``communication``: messages and collective operations, as `deep-bench communicate` does it.
 
     Attributes:
         collectives: ``latency``, ``bandwidth``, ``allreduce``, ``broadcast``, …
-        sizes: ``8:4Mi``, a list ``8,1Ki``, or ``deepbench/allreduce``; ``8:4Mi`` by default.
         over: Communicators; compared within one measurement, taking turns. ``mpi`` by default.
         ranks: How many processes, started by mpirun or srun.
-        dtype: The element type; float32 by default.
         pair: The two ranks of latency and bandwidths; 0 and 1 by default.
-        budget: Time for each operation and size; 1 s by default.
-        ci_width: Half-width of the interval over the median at which measuring ends; 0.02 by default.
-        seed: Of data and order; 0 by default.
         machine: A file that says what messages cost, instead of measuring it.
         threads: Of each process; the library's own choice by default.
     """
 
     collectives: Annotated[Words, Field(min_length=1)]
-    sizes: Word = "8:4Mi"
     over: Annotated[Words, Field(min_length=1)] = Field(default_factory=lambda: ["mpi"])
     ranks: Annotated[int, Field(ge=2)]
-    dtype: Word = "float32"
     pair: Annotated[list[NonNegativeInt], Field(min_length=2, max_length=2)] = Field(default_factory=lambda: [0, 1])
-    budget: Seconds = 1.0
-    ci_width: Share = 0.02
-    seed: NonNegativeInt = 0
     machine: Word | None = None
 
     level: ClassVar[Level] = "communication"
@@ -73,14 +63,15 @@ class CommunicationFields(LevelFields):
 
     def check_names(self, cell: Cell, home: Path, line: LineFinder) -> None:  # noqa: ARG002
         """See `LevelFields.check_names`."""
-        from deep_bench.distributed.collectives.study import BACKENDS, BenchmarkSettings
+        from deep_bench.distributed.collectives.study import BACKENDS
 
         for name in self.over:
             if name not in BACKENDS:
                 check_registered(communicators, name, line("over"))
         first, second = self.pair
-        sizes = (tuple(self.collectives), self.sizes, self.dtype)
-        BenchmarkSettings(*sizes, self.budget, self.ci_width, self.seed, (first, second)).check_ranks(self.ranks)
+        shared = {name: getattr(self, name) for name in CollectiveSettings.model_fields}
+        settings = BenchmarkSettings(**shared, collectives=tuple(self.collectives), pair=(first, second))
+        settings.check_ranks(self.ranks)
 
     def options(self, task: CommandTask) -> Iterator[str]:  # noqa: ARG002
         """See `LevelFields.options`."""
@@ -88,7 +79,8 @@ class CommunicationFields(LevelFields):
         yield from self.repeated("collective", self.collectives)
         yield from self.repeated("over", self.over)
         yield f"--pair={self.pair[0]},{self.pair[1]}"
-        yield from self.with_values("sizes", "dtype", "budget", "ci_width", "seed", "machine")
+        yield from self.settings_of(CollectiveSettings)
+        yield from self.with_values("machine")
 
     def check_fit(self, load: Callable[[str], Network]) -> None:  # noqa: ARG002
         """See `LevelFields.check_fit`."""

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt
+from pydantic import AfterValidator, BeforeValidator, PositiveInt
 
 from deep_bench import frameworks
 from deep_bench.errors import DeepBenchError, FrameworkMissing, InvalidArgument, UnknownName
 from deep_bench.recipes.faults import at_line
 from deep_bench.registry import Registry
-from deep_bench.study.settings import SettingsModel
+from deep_bench.study.settings import SettingsModel, Word
 from deep_bench.tensor import is_inexact, significand_bits
 from deep_bench.variant import Variant, lean_frameworks
 from deep_bench.yaml_text import RecipePart
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from deep_bench.results.result import Direction
 
 Level: TypeAlias = Literal["operators", "network", "training", "communication", "scaling"]
-
-Word = Annotated[str, Field(min_length=1)]
 
 
 def _as_list(value: Any) -> Any:

@@ -14,7 +14,7 @@ from deep_bench.distributed.collectives.operations import (
     operation,
     sum_of_contributions,
 )
-from deep_bench.distributed.collectives.study import BenchmarkSettings, sizes_of
+from deep_bench.distributed.collectives.settings import BenchmarkSettings, sizes_of
 from deep_bench.distributed.communicators.local import run_local
 from deep_bench.distributed.loggp import ALGORITHMS
 from deep_bench.errors import InvalidArgument, UnknownName

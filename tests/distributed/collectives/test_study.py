@@ -9,7 +9,8 @@ import pytest
 
 from deep_bench.distributed.collectives.operations import KINDS
 from deep_bench.distributed.collectives.result import CommunicationResult, operation_blocks
-from deep_bench.distributed.collectives.study import BenchmarkSettings, RecordKeeper, study
+from deep_bench.distributed.collectives.settings import BenchmarkSettings
+from deep_bench.distributed.collectives.study import RecordKeeper, study
 from deep_bench.distributed.collectives.timing import RankAgreement, RankBlock
 from deep_bench.distributed.communicators.local import LocalCommunicator, run_local
 from deep_bench.distributed.loggp import LogGP

@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from deep_bench.cli.train import command
-from deep_bench.distributed.collectives.study import BenchmarkSettings, study
+from deep_bench.distributed.collectives.settings import BenchmarkSettings
+from deep_bench.distributed.collectives.study import study
 from deep_bench.distributed.communicators.local import run_local
 from deep_bench.errors import NotKept
 from deep_bench.records import store
