@@ -20,13 +20,15 @@ import deep_bench as db
 from deep_bench import cli
 from deep_bench.cli import operators, run
 from deep_bench.cli.verb import SECONDS, Verb, settings_options
+from deep_bench.distributed.collectives.settings import CollectiveSettings
 from deep_bench.errors import InvalidArgument
 from deep_bench.operators.studies.settings import OperatorSettings, StudySettings
 from deep_bench.recipes.cell import CommandTask
+from deep_bench.recipes.levels.communication import CommunicationFields
 from deep_bench.recipes.levels.level import LevelFields
 from deep_bench.recipes.levels.network import NetworkFields
 from deep_bench.recipes.levels.operators import OperatorsFields
-from deep_bench.study.settings import Count, Keywords, MeasurementSettings, NetworkSettings, Seconds
+from deep_bench.study.settings import Count, Keywords, MeasurementSettings, NetworkSettings, Seconds, SettingsModel
 
 CASES = [
     (NetworkSettings, db.run, run.command),
@@ -49,8 +51,15 @@ def test_keywords_and_options_have_the_defaults_that_are_stated(
             assert options[name].type_cast_value(context, options[name].get_default(context)) == setting.default, name
 
 
-@pytest.mark.parametrize(("level", "settings"), [(NetworkFields, MeasurementSettings), (OperatorsFields, OperatorSettings)])
-def test_recipes_have_the_fields_that_are_stated(level: type[LevelFields], settings: type[MeasurementSettings]) -> None:
+@pytest.mark.parametrize(
+    ("level", "settings"),
+    [
+        (NetworkFields, MeasurementSettings),
+        (OperatorsFields, OperatorSettings),
+        (CommunicationFields, CollectiveSettings),
+    ],
+)
+def test_recipes_have_the_fields_that_are_stated(level: type[LevelFields], settings: type[SettingsModel]) -> None:
     for name, setting in settings.model_fields.items():
         assert level.model_fields[name].default == setting.default
         assert level.model_fields[name].metadata == setting.metadata
