@@ -145,18 +145,8 @@ class StepRegion:
         device_memory: The bytes in use on a device; None notes none.
     """
 
-    __slots__ = (
-        "_append",
-        "_asked",
-        "_device",
-        "_device_memory",
-        "_number",
-        "_peak",
-        "_samples",
-        "_settle",
-        "_switches",
-        "samples",
-    )
+    __slots__ = ("_append", "_asked", "_device", "_device_memory", "_number", "_peak", "_samples", "_settle", "_switches",
+                 "samples")  # fmt: skip
 
     def __init__(
         self, append: Append, names: NameTable, number: int, settle: Settle | None, device_memory: Callable[[], int] | None
