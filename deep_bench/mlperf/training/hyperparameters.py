@@ -206,7 +206,7 @@ def hyperparameters(trainer: Trainer[Any], given: Mapping[str, Any] | None = Non
     facts: Mapping[str, Any] = device.describe() if hasattr(device, "describe") else {}
     if trainer.evaluation is None:
         raise InvalidArgument("a log of MLPerf for a trainer without an evaluation", "scores=[…] and held_out=…")
-    derived = {"seed": trainer.seed, "train_samples": len(trainer.loader.dataset)}
+    derived: dict[str, Any] = {"seed": trainer.seed, "train_samples": len(trainer.loader.dataset)}
     derived |= {"eval_samples": len(trainer.evaluation.dataset), **told_by_rule(rule)}
     derived |= {key: facts.get(key, 1) for key in _ONE_OF_ALL}
     check_needed(derived | given)

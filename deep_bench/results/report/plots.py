@@ -751,7 +751,7 @@ def _draw_survival(axes: Axes, part: Runs, scale: float, looks: Looks) -> None:
     reached = f"{label or 'runs'}, {survival.reached} of {survival.n} reached it"
     axes.plot(times, going, drawstyle="steps-post", label=reached, **look)
     if band:
-        axes.fill_between(times, *band, step="post", color=look["color"], alpha=0.13, linewidth=0)
+        axes.fill_between(times, band[0], band[1], step="post", color=look["color"], alpha=0.13, linewidth=0)
     late = np.array([t.seconds for t in every if not t.reached]) / scale
     heights = going[np.searchsorted(times[:-1], late, side="right") - 1]
     axes.plot(late, heights, "x", color=look["color"], markersize=6)
