@@ -16,7 +16,7 @@ from deep_bench.events import Callback
 from deep_bench.measure.environment import provenance
 from deep_bench.measure.metrics import Metric
 from deep_bench.measure.progress import Bars, recording
-from deep_bench.records.model import ErrorRecord, OptionsRecord
+from deep_bench.records.model import ErrorRecord, NetworkFacts, OptionsRecord
 from deep_bench.training.callbacks import EvaluateEvery, TargetReached, TimeLimit
 from deep_bench.training.callbacks.stopping import Signals, watched
 from deep_bench.training.figures import (
@@ -37,7 +37,6 @@ from deep_bench.training.record import (
     TargetRecord,
     TrainingRecord,
     data_facts,
-    network_facts,
     new_training_file,
     write_training,
 )
@@ -157,7 +156,7 @@ def kept(
         label=label,
         seed=trainer.seed if seed is None else seed,
         framework=dict(device.describe()) if hasattr(device, "describe") else {},
-        network=network_facts(trainer.form.source) if trainer.form is not None else None,
+        network=NetworkFacts.of(trainer.form.source) if trainer.form is not None else None,
         data=data_facts(trainer),
         optimizer="" if trainer.taker.rule is None else repr(trainer.taker.rule),
         loss=trainer.taker.loss,
