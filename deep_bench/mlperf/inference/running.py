@@ -21,11 +21,11 @@ from deep_bench.mlperf.inference.audit import (
     LOG,
     MOST_REFERENCE_SAMPLES,
     AccuracyJudge,
-    References,
     accuracy_text,
     audited,
     check_target,
     clean_folder,
+    references_of,
     seals,
 )
 from deep_bench.mlperf.inference.child import HELD, loadgen_version, require
@@ -127,7 +127,7 @@ def run(
     sizes_of(work)
     conf = conf_of(settings, work.model, len(work.dataset))
     judge = _judge(work)
-    references = References.of(against, settings)
+    references = references_of(against, settings)
     home = clean_folder(folder, overwrite)
     record = _first_record(work, conf, dataset, system, cell)
     save(record, home)
