@@ -3,7 +3,7 @@
 The loop may be the user's own, iterate a loader, or be owned by a framework that only calls back.
 
 A code and a stamp are appended to a plain list, which is the fastest that Python can keep a number: appending to an
-``array`` takes four times as long. The lists are packed by `deep_bench.training.timeline.journal`.
+``array`` takes four times as long. The lists are packed by `deep_bench.training.timeline.record`.
 """
 
 from __future__ import annotations
