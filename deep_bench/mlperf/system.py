@@ -5,7 +5,6 @@ The fields are those of training and of inference. A user states some of them in
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-from deep_bench.errors import InvalidArgument
+from deep_bench.errors import InvalidArgument, nearest
 from deep_bench.measure.environment import Environment
 from deep_bench.yaml_text import parsed
 
@@ -165,17 +164,17 @@ def checked(facts: Mapping[Any, Any]) -> dict[str, str]:
     texts = {}
     for name, value in facts.items():
         if name not in FIELDS:
-            near = difflib.get_close_matches(str(name), FIELDS, n=1)
-            raise InvalidArgument(
-                f"a fact {str(name)[:100]!r}", f"one of {', '.join(FIELDS)}", f"did you mean {near[0]!r}?" if near else ""
-            )
+            shown = str(name)[:100]
+            raise InvalidArgument(f"a fact {shown!r}", f"one of {', '.join(FIELDS)}", nearest(str(name), FIELDS))
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise InvalidArgument(f"{name}: {type(value).__name__}", "a text or a number")
         if len(str(value)) > _LONGEST:
             raise InvalidArgument(f"{name} of {len(str(value))} characters", f"at most {_LONGEST}")
         texts[str(name)] = str(value)
-    _check("division", texts, _DIVISIONS)
-    _check("status", texts, STATUSES)
+    for name, candidates in (("division", _DIVISIONS), ("status", STATUSES)):
+        if name in texts and texts[name] not in candidates:
+            text = texts[name]
+            raise InvalidArgument(f"{name}: {text}", f"one of {', '.join(candidates)}", nearest(text, candidates))
     for name in ("number_of_nodes", "accelerators_per_node"):
         least = int(name == "number_of_nodes")
         if name in texts and not (texts[name].isdecimal() and int(texts[name]) >= least):
@@ -191,14 +190,6 @@ def status_of(status: str, kind: Kind) -> str:
         ('Available on-premise', 'rdi')
     """
     return STATUSES[status][kind == "inference"]
-
-
-def _check(name: str, facts: Mapping[str, str], candidates: Any) -> None:
-    if name in facts and facts[name] not in candidates:
-        near = difflib.get_close_matches(facts[name], candidates, n=1)
-        raise InvalidArgument(
-            f"{name}: {facts[name]}", f"one of {', '.join(candidates)}", f"did you mean {near[0]!r}?" if near else ""
-        )
 
 
 _NONE = "N/A"
@@ -303,19 +294,11 @@ def _disk_kinds(of: Environment) -> str:
     return "" if kinds == ["virtual"] else ", ".join(kinds)
 
 
-def _disk_sizes(of: Environment) -> str:
-    return _counted(f"{_amount(disk.size_bytes)} {disk.kind}" for disk in of.disks or ())
-
-
 def _networking(of: Environment) -> str:
     cards = of.network_cards or ()
     if any(card.speed_mbit is None for card in cards):
         return ""
     return ", ".join(sorted({f"{_speed(card.speed_mbit or 0)} {card.kind}" for card in cards})) if cards else "none"
-
-
-def _cards(of: Environment) -> str:
-    return _counted(card.kind for card in of.network_cards or ()) or "0"
 
 
 def _of_gpus(part: Callable[[Any], str | None]) -> Callable[[Environment], str]:
@@ -326,14 +309,6 @@ def _of_gpus(part: Callable[[Any], str | None]) -> Callable[[Environment], str]:
         return _NONE if not values else "" if "" in values else ", ".join(values)
 
     return find
-
-
-def _topology(of: Environment) -> str:
-    return _NONE if len(of.gpus or ()) < 2 else ""
-
-
-def _memory_kind(of: Environment) -> str:
-    return "" if of.gpus else _NONE
 
 
 def _software(of: Environment) -> str:
@@ -371,18 +346,21 @@ _FROM: Mapping[str, _FactFinder] = {
     "host_memory_capacity": (("memory_bytes",), lambda of: _amount(of.memory_bytes or 0)),
     "host_memory_configuration": (("memory_modules",), _memory_modules),
     "host_storage_type": (("disks",), _disk_kinds),
-    "host_storage_capacity": (("disks",), _disk_sizes),
+    "host_storage_capacity": (("disks",), lambda of: _counted(f"{_amount(d.size_bytes)} {d.kind}" for d in of.disks or ())),
     "host_networking": (("network_cards",), _networking),
-    "host_network_card_count": (("network_cards",), _cards),
+    "host_network_card_count": (
+        ("network_cards",),
+        lambda of: _counted(card.kind for card in of.network_cards or ()) or "0",
+    ),
     "accelerators_per_node": (("gpus",), lambda of: str(len(of.gpus or ()))),
     "accelerator_model_name": (("gpus",), _of_gpus(lambda gpu: gpu.name)),
     "accelerator_host_interconnect": (("gpus",), _of_gpus(lambda gpu: gpu.bus)),
     "accelerator_frequency": (("gpus",), _of_gpus(lambda gpu: gpu.clock_mhz and f"{gpu.clock_mhz}MHz")),
-    "accelerator_on-chip_memories": (("gpus",), _memory_kind),
-    "accelerator_memory_configuration": (("gpus",), _memory_kind),
+    "accelerator_on-chip_memories": (("gpus",), lambda of: "" if of.gpus else _NONE),
+    "accelerator_memory_configuration": (("gpus",), lambda of: "" if of.gpus else _NONE),
     "accelerator_memory_capacity": (("gpus",), _of_gpus(lambda gpu: gpu.memory_bytes and _amount(gpu.memory_bytes))),
     "accelerator_interconnect": (("gpus",), _of_gpus(lambda gpu: gpu.links)),
-    "accelerator_interconnect_topology": (("gpus",), _topology),
+    "accelerator_interconnect_topology": (("gpus",), lambda of: _NONE if len(of.gpus or ()) < 2 else ""),
     "hw_notes": ((), lambda of: "virtual machine" if of.virtual_machine else "none"),
     "sw_notes": ((), lambda of: f"container: {of.container}" if of.container else "none"),
     "other_software_stack": (("python",), _software),

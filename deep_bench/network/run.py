@@ -37,7 +37,7 @@ from deep_bench.network.problem import NetworkProblem, described, handed_over, m
 from deep_bench.network.result import Result, SystemResult
 from deep_bench.network.system import NATIVE, NUMPY
 from deep_bench.records.folders import output_folder
-from deep_bench.records.model import DataFacts, ErrorRecord, NetworkFacts, OptionsRecord, Record, SystemRecord, Tensor
+from deep_bench.records.model import DataFacts, ErrorRecord, NetworkFacts, OptionsRecord, Record, SystemRecord
 from deep_bench.records.table import columns, print_table
 from deep_bench.study.judging import chosen_effort, fleet_subject, quiet, suitable, verdict_record
 from deep_bench.study.settings import Checking, NetworkSettings
@@ -217,16 +217,7 @@ def _first_record(problem: NetworkProblem, variants: Mapping[str, Variant], sett
     record = Record(
         **provenance(),
         recipe=OptionsRecord(options=options, seeds={"run": settings.seed}),
-        network=NetworkFacts(
-            name=problem.source.name,
-            sha256=problem.source.sha256,
-            opset=dict(network.opsets),
-            inputs=[Tensor.of(s) for s in network.inputs],
-            outputs=[Tensor.of(s) for s in network.outputs],
-            sizes=problem.sizes.all,
-            nodes=sum(1 for _ in network.all_nodes()),
-            parameters=sum(a.size for a in network.parameters.values()),
-        ),
+        network=NetworkFacts.of(network, problem.source, problem.sizes.all),
         data=DataFacts(source=inputs.origin, seed=inputs.seed, sha256=inputs.digests),
         systems=[SystemRecord(label=n, framework=v.framework, options=dict(v.options)) for n, v in variants.items()],
         in_process=settings.in_process,

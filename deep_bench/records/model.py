@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
@@ -17,6 +17,9 @@ from deep_bench.measure.session import Series
 from deep_bench.measure.timing import Block
 from deep_bench.records.fields import Bits, Count, Date, Flags, Nanoseconds, NotNegative, RecordModel, Share, Time
 from deep_bench.tensor import TensorSpec
+
+if TYPE_CHECKING:
+    from deep_bench.graph import Network
 
 SCHEMA_VERSION = 1
 
@@ -61,6 +64,27 @@ class NetworkFacts(RecordModel):
     sizes: dict[str, Count] = {}
     nodes: Count | None = None
     parameters: Count | None = None
+
+    @classmethod
+    def of(cls, network: Network, source: Network | None = None, sizes: dict[str, int] | None = None) -> NetworkFacts:
+        """A network's description, as it is recorded.
+
+        Args:
+            network: What was run.
+            source: What it was made from, which has the name; by default itself.
+            sizes: Those of its dynamic dimensions.
+        """
+        source = source or network
+        return cls(
+            name=source.name,
+            sha256=source.sha256,
+            opset=dict(network.opsets),
+            inputs=[Tensor.of(spec) for spec in network.inputs],
+            outputs=[Tensor.of(spec) for spec in network.outputs],
+            sizes=sizes or {},
+            nodes=sum(1 for _ in network.all_nodes()),
+            parameters=sum(array.size for array in network.parameters.values()),
+        )
 
 
 class DataFacts(RecordModel):

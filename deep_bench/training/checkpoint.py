@@ -101,14 +101,11 @@ def read_checkpoint(path: str | Path) -> Tree:
             f"cannot read the checkpoint {path}: {error.strerror or error}", "a file of write_checkpoint"
         ) from error
     tree = grown(by_path)
-    for branch in branches:
-        _branch(tree, branch)
+    for path_of_branch in branches:
+        branch = tree
+        for key in path_of_branch:
+            branch = branch.setdefault(key, {})
     return tree
-
-
-def _branch(tree: dict[str, Any], path: tuple[str, ...]) -> None:
-    for key in path:
-        tree = tree.setdefault(key, {})
 
 
 def _fill(path: Path, tree: Tree) -> None:
@@ -125,7 +122,8 @@ def _fill(path: Path, tree: Tree) -> None:
             plain.check()
         for name, keys in ((_LEAVES, list(by_path)), (_EMPTY, _empty(tree))):
             file.create_dataset(name, data=keys, dtype=h5py.string_dtype())  # an attribute would hold no more than 64 KiB
-    _seal(path)
+    with open(path, "r+b") as sealed:
+        sealed.write(_SEAL % _sum(sealed))
 
 
 def _empty(tree: Tree, path: str = "") -> list[str]:
@@ -136,12 +134,6 @@ def _empty(tree: Tree, path: str = "") -> list[str]:
             branch = f"{path}{_escaped(key)}"
             paths += [branch] if not value else _empty(value, f"{branch}/")
     return paths
-
-
-def _seal(path: Path) -> None:
-    """Note the check sum of what lies behind the head."""
-    with open(path, "r+b") as file:
-        file.write(_SEAL % _sum(file))
 
 
 def _check_seal(path: Path) -> None:
@@ -394,7 +386,13 @@ class FolderLock:
         except OSError as error:
             with file:
                 if error.errno in _TAKEN:
-                    raise self._in_use(file) from error
+                    file.seek(0)
+                    holder = printable(file.read(_LONGEST).decode(errors="replace").strip())
+                    raise InvalidArgument(
+                        f"{self._folder} is in use by another run: {holder or 'a process that does not say which'}",
+                        "one run at a time, or files of both would be mixed",
+                        "wait until it has ended, end it, or name another folder",
+                    ) from error
             self._path.unlink(missing_ok=True)
             note = f"{self._folder} is on a file system without locks ({error.strerror}): see that no other run writes there"
             warnings.warn(note, RuntimeWarning, stacklevel=2)
@@ -437,13 +435,3 @@ class FolderLock:
             return os.path.samestat(os.stat(self._path), os.fstat(file.fileno()))
         except FileNotFoundError:
             return False
-
-    def _in_use(self, file: FileIO) -> InvalidArgument:
-        file.seek(0)
-        text = file.read(_LONGEST).decode(errors="replace").strip()
-        holder = printable(text) or "a process that does not say which"
-        return InvalidArgument(
-            f"{self._folder} is in use by another run: {holder}",
-            "one run at a time, or files of both would be mixed",
-            "wait until it has ended, end it, or name another folder",
-        )

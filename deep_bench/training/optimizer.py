@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from math import inf, pi
 from numbers import Real
 from types import MappingProxyType
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -86,9 +86,7 @@ class Optimizer(ABC, Generic[A, S]):
         return False
 
     def __post_init__(self) -> None:
-        for member in fields(self):
-            if (allowed := member.metadata.get("allowed")) is not None:
-                allowed.check(type(self).__name__.lower(), member.name, getattr(self, member.name))
+        check_settings(type(self).__name__.lower(), self)
 
     @abstractmethod
     def init(self, parameters: Arrays[A], xp: ArrayFunctions[A]) -> S:
@@ -198,8 +196,23 @@ def one_of(*choices: str | None) -> Allowed:
 
 
 def setting(default: Any, allowed: Allowed) -> Any:
-    """A field of an optimizer, checked when one is made."""
+    """A field of an optimizer or a schedule, checked when one is made; ``MISSING`` as its default for none."""
     return field(default=default, metadata={"allowed": allowed})
+
+
+def check_settings(owner: str, holder: Any) -> None:
+    """Refuse a setting of a dataclass that is not allowed.
+
+    Args:
+        owner: How the message calls it.
+        holder: An optimizer or a schedule.
+
+    Raises:
+        InvalidArgument: One is not.
+    """
+    for member in fields(holder):
+        if (allowed := member.metadata.get("allowed")) is not None:
+            allowed.check(owner, member.name, getattr(holder, member.name))
 
 
 def rate_at(lr: Rate, steps: A, xp: ArrayFunctions[A]) -> Any:
@@ -257,8 +270,18 @@ def norm(arrays: Any, xp: ArrayFunctions[A]) -> A:
     return xp.sqrt(total)
 
 
+class _Schedule:
+    """What schedules share: each setting is checked when one is made."""
+
+    owner: ClassVar[str]
+    """How messages call it."""
+
+    def __post_init__(self) -> None:
+        check_settings(self.owner, self)
+
+
 @dataclass(frozen=True)
-class StepDecay:
+class StepDecay(_Schedule):
     r"""Falls by a factor every so many steps: :math:`r \gamma^{\lfloor t / n \rfloor}`.
 
     Args:
@@ -274,19 +297,18 @@ class StepDecay:
         He, Zhang, Ren and Sun, *Deep residual learning*, CVPR 2016, section 3.4; torch's ``StepLR``.
     """
 
-    lr: float
-    every: int
-    factor: float = 0.1
+    owner = "step decay"
 
-    def __post_init__(self) -> None:
-        _check("step decay", lr=(self.lr, NOT_NEGATIVE), every=(self.every, COUNT), factor=(self.factor, NOT_NEGATIVE))
+    lr: float = setting(MISSING, NOT_NEGATIVE)
+    every: int = setting(MISSING, COUNT)
+    factor: float = setting(0.1, NOT_NEGATIVE)
 
     def __call__(self, steps: Any, xp: ArrayFunctions[Any]) -> Any:
         return self.lr * xp.power(self.factor, xp.floor(xp.cast(steps, float) / self.every))
 
 
 @dataclass(frozen=True)
-class Cosine:
+class Cosine(_Schedule):
     r"""Half a cosine: :math:`l + \frac12 (r - l) (1 + \cos(\pi t / n))`, and :math:`l` from then on.
 
     Args:
@@ -302,19 +324,18 @@ class Cosine:
         Loshchilov and Hutter, *SGDR: stochastic gradient descent with warm restarts*, ICLR 2017, equation 5.
     """
 
-    lr: float
-    steps: int
-    last: float = 0.0
+    owner = "cosine"
 
-    def __post_init__(self) -> None:
-        _check("cosine", lr=(self.lr, NOT_NEGATIVE), steps=(self.steps, COUNT), last=(self.last, NOT_NEGATIVE))
+    lr: float = setting(MISSING, NOT_NEGATIVE)
+    steps: int = setting(MISSING, COUNT)
+    last: float = setting(0.0, NOT_NEGATIVE)
 
     def __call__(self, steps: Any, xp: ArrayFunctions[Any]) -> Any:
         return self.last + 0.5 * (self.lr - self.last) * (1 + xp.cos(pi * _progress(steps, self.steps, xp)))
 
 
 @dataclass(frozen=True)
-class Polynomial:
+class Polynomial(_Schedule):
     r"""A power of what is left: :math:`l + (r - l) (1 - t / n)^p`, and :math:`l` from then on.
 
     Args:
@@ -331,21 +352,19 @@ class Polynomial:
         Liu, Rabinovich and Berg, *ParseNet*, 2015, section 4; torch's ``PolynomialLR``.
     """
 
-    lr: float
-    steps: int
-    power: float = 1.0
-    last: float = 0.0
+    owner = "polynomial"
 
-    def __post_init__(self) -> None:
-        _check("polynomial", lr=(self.lr, NOT_NEGATIVE), steps=(self.steps, COUNT), power=(self.power, POSITIVE))
-        _check("polynomial", last=(self.last, NOT_NEGATIVE))
+    lr: float = setting(MISSING, NOT_NEGATIVE)
+    steps: int = setting(MISSING, COUNT)
+    power: float = setting(1.0, POSITIVE)
+    last: float = setting(0.0, NOT_NEGATIVE)
 
     def __call__(self, steps: Any, xp: ArrayFunctions[Any]) -> Any:
         return self.last + (self.lr - self.last) * (1 - _progress(steps, self.steps, xp)) ** self.power
 
 
 @dataclass(frozen=True)
-class WarmUp:
+class WarmUp(_Schedule):
     r"""Rises in a straight line, :math:`r (t + 1) / n` for :math:`t < n`; then another schedule, counted from there.
 
     Args:
@@ -360,11 +379,10 @@ class WarmUp:
         Goyal et al., *Accurate, large minibatch SGD*, arXiv:1706.02677, section 2.2.
     """
 
-    then: Rate
-    steps: int
+    owner = "warm-up"
 
-    def __post_init__(self) -> None:
-        _check("warm-up", then=(self.then, RATE), steps=(self.steps, COUNT))
+    then: Rate = setting(MISSING, RATE)
+    steps: int = setting(MISSING, COUNT)
 
     def __call__(self, steps: Any, xp: ArrayFunctions[Any]) -> Any:
         counted = steps - self.steps
@@ -373,7 +391,7 @@ class WarmUp:
 
 
 @dataclass(frozen=True)
-class OneCycle:
+class OneCycle(_Schedule):
     r"""Half a cosine up to the rate, and half a cosine down to far below the start.
 
     Args:
@@ -391,15 +409,16 @@ class OneCycle:
         Smith and Topin, *Super-convergence*, 2018, section 3, with cosines as in torch's ``OneCycleLR``.
     """
 
-    lr: float
-    steps: int
-    rising: float = 0.3
-    start: float = 25.0
-    end: float = 1e4
+    owner = "one-cycle"
+
+    lr: float = setting(MISSING, NOT_NEGATIVE)
+    steps: int = setting(MISSING, COUNT)
+    rising: float = setting(0.3, SHARE)
+    start: float = setting(25.0, POSITIVE)
+    end: float = setting(1e4, POSITIVE)
 
     def __post_init__(self) -> None:
-        _check("one-cycle", lr=(self.lr, NOT_NEGATIVE), steps=(self.steps, COUNT), rising=(self.rising, SHARE))
-        _check("one-cycle", start=(self.start, POSITIVE), end=(self.end, POSITIVE))
+        super().__post_init__()
         if not 1 < self.rising * self.steps < self.steps:
             came = f"one-cycle over {self.steps} steps of which a share of {self.rising} rises"
             raise InvalidArgument(came, "more than one step that rises, and some that fall")
@@ -425,11 +444,6 @@ def _half_cosine(first: float, last: float, progress: Any, xp: ArrayFunctions[An
 
 def _progress(steps: Any, total: int, xp: ArrayFunctions[Any]) -> Any:
     return xp.minimum(xp.cast(steps, float) / total, 1.0)
-
-
-def _check(owner: str, **settings: Any) -> None:
-    for name, (value, allowed) in settings.items():
-        allowed.check(owner, name, value)
 
 
 _KERAS_ADAM = {"epsilon": 1e-7, "epsilon_beside": "raw"}

@@ -19,12 +19,11 @@ from pydantic import BeforeValidator, Field, JsonValue, PlainSerializer, WithJso
 
 from deep_bench.arrays import grown, leaves
 from deep_bench.errors import InvalidRecord
-from deep_bench.graph import Network
 from deep_bench.measure.environment import Environment
 from deep_bench.measure.metrics import MetricRecord
 from deep_bench.records.fields import Count, Date, Nanoseconds, NotNegative, RecordModel, Share, Time, nanoseconds
 from deep_bench.records.folders import output_folder
-from deep_bench.records.model import ArrayFile, ErrorRecord, NetworkFacts, OptionsRecord, Tensor
+from deep_bench.records.model import ArrayFile, ErrorRecord, NetworkFacts, OptionsRecord
 from deep_bench.records.store import INLINE_SAMPLES, arrays_beside, digest, file_beside, read_model, written
 from deep_bench.training.checkpoint import read_checkpoint, write_checkpoint
 from deep_bench.training.dataset import facts
@@ -265,25 +264,6 @@ class TrainingRecord(RecordModel):
     def labels(self) -> Sequence[str]:
         """What it ran on, each once."""
         return list(dict.fromkeys(run.label for run in self.runs))
-
-
-def network_facts(network: Network) -> NetworkFacts:
-    """Which network it is, with the parameters that training began with.
-
-    Example:
-        >>> import deep_bench as db
-        >>> network_facts(db.load("digits-cnn")).parameters
-        38666
-    """
-    return NetworkFacts(
-        name=network.name,
-        sha256=network.sha256,
-        opset=dict(network.opsets),
-        inputs=[Tensor.of(spec) for spec in network.inputs],
-        outputs=[Tensor.of(spec) for spec in network.outputs],
-        nodes=sum(1 for _ in network.all_nodes()),
-        parameters=sum(array.size for array in network.parameters.values()),
-    )
 
 
 def data_facts(trainer: Any) -> dict[str, dict[str, JsonValue]]:

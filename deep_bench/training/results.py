@@ -185,30 +185,24 @@ def _run_row(runs: Runs, run: RunRecord, names: list[str]) -> list[str]:
         attempt = to_target(run, target)
         beyond = "" if attempt.reached else "> "
         shown = [f"{beyond}{duration(attempt.seconds)}", f"{beyond}{attempt.samples}", f"{beyond}{attempt.steps}"]
-    scores = [_score(run, name) for name in names]
+    scores = []
+    for name in names:
+        last = final(history, name)
+        if last is None:
+            scores.append("–")
+            continue
+        facts = run.scores[name]
+        best = history.best(name, facts.direction)
+        best_shown = "–" if best is None else significant(best.figures[name], 4)
+        scores.append(f"{significant(last.figures[name], 4)} ({best_shown}){f' {facts.unit}' if facts.unit else ''}")
     ended = f"{run.error.kind}: {run.error.message.splitlines()[0]}" if run.error is not None else run.stopped_because
     ended = "; ".join(filter(None, (ended, history.about_losses())))
-    return [f"{run.label or 'run'}, seed {run.seed}", *shown, *scores, _rate(run), duration(run.setup_ns / 1e9), ended]
-
-
-def _score(run: RunRecord, name: str) -> str:
-    history = run.history()
-    last = final(history, name)
-    if last is None:
-        return "–"
-    best = history.best(name, run.scores[name].direction)
-    unit = f" {run.scores[name].unit}" if run.scores[name].unit else ""
-    shown = "–" if best is None else significant(best.figures[name], 4)
-    return f"{significant(last.figures[name], 4)} ({shown}){unit}"
-
-
-def _rate(run: RunRecord) -> str:
-    rate = throughput(run.history())
-    if rate is None:
-        return "–"
-    ends = rate.interval
-    limits = "too few steps" if ends is None else f"{significant(ends.low)} to {significant(ends.high)}"
-    return f"{significant(rate.median)} ({limits})"
+    rate, rate_shown = throughput(history), "–"
+    if rate is not None:
+        ends = rate.interval
+        limits = "too few steps" if ends is None else f"{significant(ends.low)} to {significant(ends.high)}"
+        rate_shown = f"{significant(rate.median)} ({limits})"
+    return [f"{run.label or 'run'}, seed {run.seed}", *shown, *scores, rate_shown, duration(run.setup_ns / 1e9), ended]
 
 
 def _time_table(runs: Runs) -> Table:

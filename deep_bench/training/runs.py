@@ -11,14 +11,12 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
-from pydantic import JsonValue
-
 from deep_bench.errors import InvalidArgument, NotKept, WorkerDied
 from deep_bench.events import Callback
 from deep_bench.measure.environment import provenance
 from deep_bench.measure.metrics import Metric
 from deep_bench.measure.progress import Bars, recording
-from deep_bench.records.model import ErrorRecord, OptionsRecord
+from deep_bench.records.model import ErrorRecord, NetworkFacts, OptionsRecord
 from deep_bench.training.callbacks import EvaluateEvery, TargetReached, TimeLimit
 from deep_bench.training.callbacks.stopping import Signals, watched
 from deep_bench.training.figures import (
@@ -39,7 +37,6 @@ from deep_bench.training.record import (
     TargetRecord,
     TrainingRecord,
     data_facts,
-    network_facts,
     new_training_file,
     write_training,
 )
@@ -159,7 +156,7 @@ def kept(
         label=label,
         seed=trainer.seed if seed is None else seed,
         framework=dict(device.describe()) if hasattr(device, "describe") else {},
-        network=network_facts(trainer.form.source) if trainer.form is not None else None,
+        network=NetworkFacts.of(trainer.form.source) if trainer.form is not None else None,
         data=data_facts(trainer),
         optimizer="" if trainer.taker.rule is None else repr(trainer.taker.rule),
         loss=trainer.taker.loss,
@@ -215,7 +212,6 @@ def recorded(trainer: Trainer[Any], *, label: str = "") -> Runs:
     """
     run = kept(trainer, label=label)
     target = next((c for c in trainer.callbacks if isinstance(c, TargetReached)), None)
-    facts = run.scores.get(target.score) if target is not None else None
     record = TrainingRecord(
         **provenance(),
         recipe=OptionsRecord(options={"label": label}, seeds={"run 0": run.seed}),
@@ -223,8 +219,7 @@ def recorded(trainer: Trainer[Any], *, label: str = "") -> Runs:
         interrupted=run.stopped_because == INTERRUPTED,
         complete=run.stopped_because not in ("", INTERRUPTED),
     )
-    if target is not None and facts is not None:
-        record.target = TargetRecord(score=target.score, value=target.target, direction=facts.direction)
+    _note_target(record, (target.score, target.target) if target is not None else None)
     return Runs(record)
 
 
@@ -291,8 +286,15 @@ def several(
         raise InvalidArgument(f"seeds {list(seeds)}", "at least one, each of them once")
     pickled = dumped(make_trainer, "make_trainer") if apart else None
     if into is not None:
-        _check_alike(into, plan)
-    record = into.record if into is not None else _first_record(plan, seeds, apart)
+        record, goal = into.record, into.record.target
+        if label in record.labels():
+            raise InvalidArgument(f"runs labelled {label!r} into a record that has such", "another label=…")
+        if target != (goal and (goal.score, goal.value)):
+            raise InvalidArgument(f"runs to {target} into a record of runs to {goal}", "the same target")
+    else:
+        options = {"label": label, "epochs": epochs, "steps": steps, "seconds": seconds, "apart": apart}
+        recipe = OptionsRecord(options=options, seeds={f"run {number}": seed for number, seed in enumerate(seeds)})
+        record = TrainingRecord(**provenance(), recipe=recipe)
     path = new_training_file(output, record) if output is not None else None if into is None else into.path
     bars, first = Bars(progress), len(record.runs)
     record.complete = False
@@ -307,7 +309,7 @@ def several(
                     raise
                 run = RunRecord(label=label, seed=seed, process=apart, error=ErrorRecord.of(error))
             record.runs.append(run)
-            _note_target(record, plan)
+            _note_target(record, target)
             if ended is not None:
                 ended(run)
             if path is not None:
@@ -322,14 +324,6 @@ def several(
         except InvalidArgument as error:
             raise NotKept(error.came, error.expected, found=Runs(record)) from error
     return Runs(record, path)
-
-
-def _check_alike(into: Runs, plan: RunPlan) -> None:
-    target = into.record.target
-    if plan.label in into.record.labels():
-        raise InvalidArgument(f"runs labelled {plan.label!r} into a record that has such", "another label=…")
-    if plan.target != (target and (target.score, target.value)):
-        raise InvalidArgument(f"runs to {plan.target} into a record of runs to {target}", "the same target")
 
 
 def _apart(make: bytes, seed: int, plan: RunPlan, folder: Path) -> RunRecord:
@@ -349,22 +343,7 @@ def _apart(make: bytes, seed: int, plan: RunPlan, folder: Path) -> RunRecord:
             signals.end()
 
 
-def _first_record(plan: RunPlan, seeds: Sequence[int], apart: bool) -> TrainingRecord:
-    options: dict[str, JsonValue] = {
-        "label": plan.label,
-        "epochs": plan.epochs,
-        "steps": plan.steps,
-        "seconds": plan.seconds,
-        "apart": apart,
-    }
-    return TrainingRecord(
-        **provenance(),
-        recipe=OptionsRecord(options=options, seeds={f"run {number}": seed for number, seed in enumerate(seeds)}),
-    )
-
-
-def _note_target(record: TrainingRecord, plan: RunPlan) -> None:
+def _note_target(record: TrainingRecord, target: tuple[str, float] | None) -> None:
     """The target with its direction, which the first run that was evaluated knows."""
-    facts = record.runs[-1].scores.get(plan.target[0]) if plan.target is not None else None
-    if record.target is None and plan.target is not None and facts is not None:
-        record.target = TargetRecord(score=plan.target[0], value=plan.target[1], direction=facts.direction)
+    if record.target is None and target is not None and (facts := record.runs[-1].scores.get(target[0])) is not None:
+        record.target = TargetRecord(score=target[0], value=target[1], direction=facts.direction)

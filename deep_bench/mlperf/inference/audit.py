@@ -377,50 +377,37 @@ _USUAL, _SHORT = 0.10, 0.20
 _SHORT_BELOW = {"SingleStream": 200e-6, "MultiStream": 1600e-6}
 
 
-@dataclass(frozen=True)
-class References:
-    """The runs that an audit is about.
+References = dict[str, tuple[InferenceRecord, Path]]
+"""The runs that an audit is about, with their folders: ``performance``; and ``accuracy``, which TEST01 needs as well."""
 
-    Args:
-        performance: Of performance mode (or of submission mode).
-        accuracy: Of accuracy mode (or of submission mode), which TEST01 needs as well.
+
+def references_of(folders: Sequence[str | Path], settings: Settings) -> References:
+    """Read the runs that an audit is about; one of submission mode is both.
+
+    Raises:
+        InvalidArgument: A run is missing, invalid, itself an audit, or of another scenario.
+        InvalidRecord: A folder that holds no run, or other logs than the run left.
     """
-
-    performance: tuple[InferenceRecord, Path] | None = None
-    accuracy: tuple[InferenceRecord, Path] | None = None
-
-    @classmethod
-    def of(cls, folders: Sequence[str | Path], settings: Settings) -> References:
-        """Read them.
-
-        Raises:
-            InvalidArgument: A run is missing, invalid, itself an audit, or of another scenario.
-            InvalidRecord: A folder that holds no run, or other logs than the run left.
-        """
-        if settings.audit is None:
-            if folders:
-                raise InvalidArgument("against, without an audit", "an audit: TEST01 or TEST04")
-            return cls()
-        runs: dict[str, tuple[InferenceRecord, Path]] = {}
-        for folder in map(Path, folders):
-            record = load_inference(folder)
-            if not record.valid or record.audit is not None or record.settings.get("audit"):
-                raise InvalidArgument(f"{folder} holds an audit, or a run that is not VALID", "a VALID run, no audit")
-            if record.scenario != settings.scenario:
-                raise InvalidArgument(f"{folder} is of {record.scenario}", f"a run of {settings.scenario}")
-            check_seals(folder, record)
-            if record.mode in ("performance", "submission"):
-                runs["performance"] = (record, folder)
-            if record.mode in ("accuracy", "submission"):
-                runs["accuracy"] = (record, folder)
-        needed = ("performance", "accuracy") if settings.audit == "TEST01" else ("performance",)
-        for mode in needed:
-            if mode not in runs:
-                came = f"audit {settings.audit} without a run in mode {mode} to compare with"
-                raise InvalidArgument(
-                    came, f"the folders of runs in mode {' and '.join(needed)}", "--against FOLDER, repeated"
-                )
-        return cls(**runs)
+    if settings.audit is None:
+        if folders:
+            raise InvalidArgument("against, without an audit", "an audit: TEST01 or TEST04")
+        return {}
+    runs: References = {}
+    for folder in map(Path, folders):
+        record = load_inference(folder)
+        if not record.valid or record.audit is not None or record.settings.get("audit"):
+            raise InvalidArgument(f"{folder} holds an audit, or a run that is not VALID", "a VALID run, no audit")
+        if record.scenario != settings.scenario:
+            raise InvalidArgument(f"{folder} is of {record.scenario}", f"a run of {settings.scenario}")
+        check_seals(folder, record)
+        modes = ("performance", "accuracy") if record.mode == "submission" else (record.mode,)
+        runs |= dict.fromkeys(modes, (record, folder))
+    needed = ("performance", "accuracy") if settings.audit == "TEST01" else ("performance",)
+    for mode in needed:
+        if mode not in runs:
+            came = f"audit {settings.audit} without a run in mode {mode} to compare with"
+            raise InvalidArgument(came, f"the folders of runs in mode {' and '.join(needed)}", "--against FOLDER, repeated")
+    return {mode: runs[mode] for mode in ("performance", "accuracy") if mode in runs}
 
 
 def audited(record: InferenceRecord, home: Path, references: References, work: Work) -> AuditRecord:
@@ -439,16 +426,14 @@ def audited(record: InferenceRecord, home: Path, references: References, work: W
         mlcommons/inference, ``compliance/``, the descriptions of TEST01 and TEST04.
     """
     name: Audit = "TEST01" if record.settings["audit"] == "TEST01" else "TEST04"
-    assert references.performance is not None
-    same_work, baseline = (True, "network, framework, system and data set are the same"), references.performance[0]
-    for reference in (references.performance, references.accuracy):
-        if reference is not None and _work_of(reference[0]) != _work_of(record):
-            same_work = False, f"{reference[1]} is of another network, framework, system or data set"
+    same_work, baseline = (True, "network, framework, system and data set are the same"), references["performance"][0]
+    for run, folder in references.values():
+        if _work_of(run) != _work_of(record):
+            same_work = False, f"{folder} is of another network, framework, system or data set"
             break
     checks = {"same work": same_work}
     if name == "TEST01":
-        assert references.accuracy is not None
-        logged = read_answers(home), read_answers(references.accuracy[1])
+        logged = read_answers(home), read_answers(references["accuracy"][1])
         comparison = sameness(*logged, work.labels, work.settings.target_share)
         checks["accuracy"] = comparison.passed, comparison.text()
         _note(home / VERIFY_ACCURACY, (comparison.exact, comparison.text()))
@@ -464,7 +449,7 @@ def audited(record: InferenceRecord, home: Path, references: References, work: W
     else:
         checks["performance"] = compared(name, record.scenario, baseline.result, record.result)
     _note(home / VERIFY_PERFORMANCE, checks["performance"])
-    against = [str(reference[1]) for reference in (references.performance, references.accuracy) if reference is not None]
+    against = [str(folder) for _, folder in references.values()]
     passed = all(good for good, _ in checks.values())
     return AuditRecord(name=name, checks=checks, passed=passed, against=list(dict.fromkeys(against)))
 

@@ -175,13 +175,12 @@ class Ledger:
             return [self._indices[place] for _, place in zip(range(most), self._open.values(), strict=False)]
 
     def _refuse(self, number: int) -> NoReturn:
-        expected = "one answer to each sample that LoadGen issued"
-        twice = number in self._answered
+        came = f"an answer to id {number}, which LoadGen never issued, or which was answered long ago"
         if self.ended:
-            self._fail(f"the sample of id {number} was answered after the end of the test", expected)
-        if twice:
-            self._fail(f"the sample of id {number} was answered twice", expected)
-        self._fail(f"an answer to id {number}, which LoadGen never issued, or which was answered long ago", expected)
+            came = f"the sample of id {number} was answered after the end of the test"
+        elif number in self._answered:
+            came = f"the sample of id {number} was answered twice"
+        self._fail(came, "one answer to each sample that LoadGen issued")
 
     def _fail(self, came: str, expected: str) -> NoReturn:
         error = RunFailed(came, expected)
@@ -329,16 +328,7 @@ class Pilot:
             Milliseconds of a query (SingleStream, MultiStream), or samples a second (Server, Offline).
         """
         size = rules.samples or 4 * most_at_once
-        times = self._times(system, size)
-        mean = self.query_s = sum(times) / len(times)
-        if rules.name == "Offline":
-            return _RATE_SHARE * size / sqrt(min(times) * mean)
-        return _SERVER_SHARE / mean if rules.name == "Server" else _LATENCY_SHARE * min(times) * 1e3
-
-    def _times(self, system: System, size: int) -> list[float]:
-        """Seconds of several queries."""
-        begin = perf_counter()
-        times: list[float] = []
+        begin, times = perf_counter(), list[float]()
         while len(times) < _FEWEST or perf_counter() - begin < _BUDGET_S:
             ids = list(range(self._next, self._next + size))
             self._next += size
@@ -351,7 +341,10 @@ class Pilot:
             system.flush()
             self._done.wait()
             times.append(perf_counter() - start)
-        return times
+        mean = self.query_s = sum(times) / len(times)
+        if rules.name == "Offline":
+            return _RATE_SHARE * size / sqrt(min(times) * mean)
+        return _SERVER_SHARE / mean if rules.name == "Server" else _LATENCY_SHARE * min(times) * 1e3
 
     def _answered(self, ids: Sequence[int], rows: NDArray[np.generic]) -> None:
         del rows

@@ -21,11 +21,11 @@ from deep_bench.mlperf.inference.audit import (
     LOG,
     MOST_REFERENCE_SAMPLES,
     AccuracyJudge,
-    References,
     accuracy_text,
     audited,
     check_target,
     clean_folder,
+    references_of,
     seals,
 )
 from deep_bench.mlperf.inference.child import HELD, loadgen_version, require
@@ -35,10 +35,9 @@ from deep_bench.mlperf.inference.settings import Conf, Mode, ScenarioName, Setti
 from deep_bench.mlperf.inference.system import DEFAULT_SETS, Library, Work, make_work, noted, sizes_of
 from deep_bench.mlperf.inference.system import EXPECTED as SYSTEM_EXPECTED
 from deep_bench.mlperf.inference.system import FILE as FAULT
-from deep_bench.records.model import ErrorRecord, OptionsRecord
+from deep_bench.records.model import ErrorRecord, NetworkFacts, OptionsRecord
 from deep_bench.study.judging import forms_record, verdict_record
 from deep_bench.training.dataset import facts
-from deep_bench.training.record import network_facts
 from deep_bench.variant import Variant
 from deep_bench.workers.process import Worker, failure_text
 
@@ -128,7 +127,7 @@ def run(
     sizes_of(work)
     conf = conf_of(settings, work.model, len(work.dataset))
     judge = _judge(work)
-    references = References.of(against, settings)
+    references = references_of(against, settings)
     home = clean_folder(folder, overwrite)
     record = _first_record(work, conf, dataset, system, cell)
     save(record, home)
@@ -209,7 +208,7 @@ def _first_record(
     return InferenceRecord(
         **provenance(),
         recipe=OptionsRecord(options=options),
-        network=network_facts(work.network),
+        network=NetworkFacts.of(work.network),
         data=facts(work.dataset, contents=False),
         framework=str(work.variant),
         system=system,

@@ -6,7 +6,6 @@ and a scenario that is misspelled in its settings files, without a word. Here th
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from deep_bench.errors import InvalidArgument, UnknownName
+from deep_bench.errors import InvalidArgument, UnknownName, nearest
 
 ScenarioName = Literal["SingleStream", "MultiStream", "Server", "Offline"]
 Mode = Literal["performance", "accuracy", "submission", "find-peak"]
@@ -280,9 +279,9 @@ def _line(text: str, where: str) -> Line:
 
 def _known_key(name: str, candidates: list[str], kind: str) -> None:
     if name not in candidates:
-        near = difflib.get_close_matches(name, candidates, n=1)
-        advice = f"did you mean {near[0]!r}?" if near else ""
-        raise InvalidArgument(f"{kind} {name!r}, which LoadGen would ignore", f"one of {', '.join(candidates)}", advice)
+        raise InvalidArgument(
+            f"{kind} {name!r}, which LoadGen would ignore", f"one of {', '.join(candidates)}", nearest(name, candidates)
+        )
 
 
 AUDITS: Mapping[str, Mapping[str, str]] = {

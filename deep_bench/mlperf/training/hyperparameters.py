@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -47,9 +47,9 @@ def of_optimizer(rule: Any) -> dict[str, Any]:
         True
     """
     entries: dict[str, Any] = {}
-    while isinstance(rule, Optimizer) and isinstance(inner := getattr(rule, "inner", None), Optimizer):
-        entries |= _around(rule)
-        rule = inner
+    *around, rule = _layers(rule)
+    for layer in around:
+        entries |= _around(layer)
     if not isinstance(rule, Optimizer):
         return entries
     settings = dict(_settings(rule))
@@ -93,13 +93,18 @@ def tells_all(rule: Any) -> bool:
         >>> tells_all(db.optimizers["adam"](lr=0.1)), tells_all(db.optimizers["adam"](lr=lambda step, xp: 0.1))
         (True, False)
     """
-    while isinstance(rule, Optimizer) and isinstance(inner := getattr(rule, "inner", None), Optimizer):
-        if not _around(rule):
-            return False
-        rule = inner
-    if not isinstance(rule, Optimizer) or rule.framework is not None:
+    *around, rule = _layers(rule)
+    if not all(map(_around, around)) or not isinstance(rule, Optimizer) or rule.framework is not None:
         return False
     return all(_is_told(getattr(rule, field.name)) for field in fields(rule))
+
+
+def _layers(rule: Any) -> list[Any]:
+    """An update rule with all around it, from the outermost to itself."""
+    layers = [rule]
+    while isinstance(rule, Optimizer) and isinstance(rule := getattr(rule, "inner", None), Optimizer):
+        layers.append(rule)
+    return layers
 
 
 def _is_told(value: Any) -> bool:
@@ -140,9 +145,7 @@ def _rate(rate: Any) -> dict[str, Any]:
         rate = rate.then
     if rate is None or isinstance(rate, int | float):
         return entries if rate is None else entries | {"opt_base_learning_rate": rate}
-    settings = (
-        {field.name: getattr(rate, field.name) for field in fields(rate)} if hasattr(rate, "__dataclass_fields__") else {}
-    )
+    settings = {field.name: getattr(rate, field.name) for field in fields(rate)} if is_dataclass(rate) else {}
     entries["opt_learning_rate_decay_schedule"] = type(rate).__name__.lower()
     keys = {
         "lr": "opt_base_learning_rate",
@@ -199,8 +202,12 @@ def hyperparameters(trainer: Trainer[Any], given: Mapping[str, Any] | None = Non
     """
     given = dict(given or {})
     check_stated(given)
-    ranks, facts, rule = ranks_of(trainer), _facts(trainer), trainer.taker.rule
-    derived = {"seed": trainer.seed, **_samples(trainer), **told_by_rule(rule)}
+    ranks, device, rule = ranks_of(trainer), trainer.taker.device, trainer.taker.rule
+    facts: Mapping[str, Any] = device.describe() if hasattr(device, "describe") else {}
+    if trainer.evaluation is None:
+        raise InvalidArgument("a log of MLPerf for a trainer without an evaluation", "scores=[…] and held_out=…")
+    derived: dict[str, Any] = {"seed": trainer.seed, "train_samples": len(trainer.loader.dataset)}
+    derived |= {"eval_samples": len(trainer.evaluation.dataset), **told_by_rule(rule)}
     derived |= {key: facts.get(key, 1) for key in _ONE_OF_ALL}
     check_needed(derived | given)
     assumed: dict[str, Any] = {"gradient_accumulation_steps": 1}
@@ -215,12 +222,19 @@ def hyperparameters(trainer: Trainer[Any], given: Mapping[str, Any] | None = Non
             "state it: hyperparameters={'global_batch_size': 64}, or --hyperparameter global_batch_size=64",
         )
     derived["micro_batch_size"] = max(int((given | derived)["global_batch_size"]) // (ranks * accumulated), 1)
-    if precision := _precision(trainer, facts):
-        derived |= {"precision": precision, **_lowest(precision, trainer)}
-    elif "precision" in given:
-        assumed |= _lowest(given["precision"], trainer)
+    precision = _precision(trainer, facts)
+    if not precision and "precision" not in given:
+        raise InvalidArgument(
+            f"the precision {facts.get('precision') or 'that nobody tells'} of {facts.get('version', 'a framework')}",
+            f"one of {', '.join(_PRECISIONS)}",
+            "state it: hyperparameters={'precision': 'fp32'}, or --hyperparameter precision=fp32",
+        )
+    lowest = precision or given["precision"]
+    of_kinds = dict(zip(_LOWEST, (lowest, lowest, _of_messages(rule) or lowest), strict=True))
+    if precision:
+        derived |= {"precision": precision, **of_kinds}
     else:
-        raise _untold_precision(facts)
+        assumed |= of_kinds
     check_untold(given, derived, rule)
     settings = assumed | given | derived
     return {key: value for key, value in settings.items() if key != "precision"}
@@ -292,13 +306,6 @@ def ranks_of(trainer: Trainer[Any]) -> int:
     return int(getattr(getattr(trainer.ranks, "comm", None), "size", 1))
 
 
-def _samples(trainer: Trainer[Any]) -> dict[str, int]:
-    evaluation = trainer.evaluation
-    if evaluation is None:
-        raise InvalidArgument("a log of MLPerf for a trainer without an evaluation", "scores=[…] and held_out=…")
-    return {"train_samples": len(trainer.loader.dataset), "eval_samples": len(evaluation.dataset)}
-
-
 def _batch(trainer: Trainer[Any], ranks: int) -> int | None:
     """The samples of a step on all ranks together, by what the sampler tells; ``None`` if it does not."""
     facts: Any = getattr(trainer.loader.sampler, "facts", dict)()
@@ -310,35 +317,15 @@ def _batch(trainer: Trainer[Any], ranks: int) -> int | None:
     return int(facts["batch_size"]) * of_each
 
 
-def _of_messages(trainer: Trainer[Any]) -> str:
+def _of_messages(rule: Any) -> str:
     """The precision of messages among ranks where the scheme compresses them; one for which MLPerf has no name as it is."""
-    rule = trainer.taker.rule
-    while isinstance(rule, Optimizer):
-        if isinstance(rule, OneBit):
+    for layer in _layers(rule):
+        if isinstance(layer, OneBit):
             return "1 bit"
-        if isinstance(rule, Quantised):
-            bits = width_of(2 * rule.levels)
+        if isinstance(layer, Quantised):
+            bits = width_of(2 * layer.levels)
             return f"int{bits}" if bits in (4, 8) else f"{bits} bits"
-        rule = getattr(rule, "inner", None)
     return ""
-
-
-def _facts(trainer: Trainer[Any]) -> Mapping[str, Any]:
-    """What the framework tells of itself."""
-    device = trainer.taker.device
-    return device.describe() if hasattr(device, "describe") else {}
-
-
-def _lowest(precision: str, trainer: Trainer[Any]) -> dict[str, str]:
-    return dict(zip(_LOWEST, (precision, precision, _of_messages(trainer) or precision), strict=True))
-
-
-def _untold_precision(facts: Mapping[str, Any]) -> InvalidArgument:
-    return InvalidArgument(
-        f"the precision {facts.get('precision') or 'that nobody tells'} of {facts.get('version', 'a framework')}",
-        f"one of {', '.join(_PRECISIONS)}",
-        "state it: hyperparameters={'precision': 'fp32'}, or --hyperparameter precision=fp32",
-    )
 
 
 def _precision(trainer: Trainer[Any], facts: Mapping[str, Any]) -> str:

@@ -247,7 +247,14 @@ class Timed:
         finally:
             self._close_all(failed)
         if self.logs:
-            description = _description(runs, self.framework, self.facts)
+            facts = next((run.framework for run in runs.runs if run.framework), {})
+            ranks = next((run.ranks.ranks for run in runs.runs if run.ranks is not None), [])
+            version = f"{self.framework} {facts.get('version', '')}".strip()
+            measured = {
+                "framework": f"{version}, through deep_bench {deep_bench.__version__}",
+                "number_of_nodes": len({str(rank.local.get("host")) for rank in ranks}) or 1,
+            }
+            description = describe(runs.record.environment, {**measured, **self.facts}, "training")
             write_around(self.layout, self.recipe, self.framework, self.seeds, description, self.note, self.hyperparameters)
         return runs
 
@@ -271,7 +278,9 @@ class Timed:
     def _trainer(self, seed: int, callbacks: Sequence[Callback]) -> Trainer[Any]:
         """A trainer as `several` asks for it; before its data are touched, the clock of its log starts."""
         if not self.logs and self.make is not None:
-            return self._checked(self.make(self.recipe, self.framework, seed, callbacks))
+            trainer = self.make(self.recipe, self.framework, seed, callbacks)
+            hyperparameters(trainer, self.hyperparameters)
+            return trainer
         log = MlperfLog(
             self.layout.log(self.seeds.index(seed)),
             Submission.of(self.layout.benchmark, self.facts, self.note),
@@ -280,23 +289,18 @@ class Timed:
             clear=self.clear,
         )
         try:
-            return self._checked(self._logged(seed, callbacks, log))
+            if self.make is not None:
+                frameworks[Variant.parse(self.framework).framework]  # imported before the clock starts
+                log.begin()
+                trainer = self.make(self.recipe, self.framework, seed, [*callbacks, log])
+            else:
+                adapter = as_adapter(self.framework)
+                log.begin()
+                trainer = train(self.recipe, adapter, seed=seed, callbacks=[*callbacks, log], stop_at_target=False)
+            hyperparameters(trainer, self.hyperparameters)  # refused here if it does not tell them all
         except BaseException as error:
             log.abort(error)
             raise
-
-    def _logged(self, seed: int, callbacks: Sequence[Callback], log: MlperfLog) -> Trainer[Any]:
-        if self.make is not None:
-            frameworks[Variant.parse(self.framework).framework]  # imported before the clock starts
-            log.begin()
-            return self.make(self.recipe, self.framework, seed, [*callbacks, log])
-        adapter = as_adapter(self.framework)
-        log.begin()
-        return train(self.recipe, adapter, seed=seed, callbacks=[*callbacks, log], stop_at_target=False)
-
-    def _checked(self, trainer: Trainer[Any]) -> Trainer[Any]:
-        """The trainer, of which a log can say all that it has to: else no run is made, on any rank."""
-        hyperparameters(trainer, self.hyperparameters)
         return trainer
 
 
@@ -381,11 +385,3 @@ def _name(recipe: Recipe, benchmark: str | None) -> str:
             f"name it: benchmark='my-{name}' (--benchmark), or {name!r} if it is that benchmark",
         )
     return name
-
-
-def _description(runs: Runs, on: str, declared: Mapping[str, str]) -> dict[str, str]:
-    facts = next((run.framework for run in runs.runs if run.framework), {})
-    framework = f"{on} {facts.get('version', '')}".strip() + f", through deep_bench {deep_bench.__version__}"
-    ranks = next((run.ranks.ranks for run in runs.runs if run.ranks is not None), [])
-    nodes = len({str(rank.local.get("host")) for rank in ranks}) or 1
-    return describe(runs.record.environment, {"framework": framework, "number_of_nodes": nodes, **declared}, "training")

@@ -17,7 +17,7 @@ from deep_bench.events import Moment
 from deep_bench.measure.progress import Bars
 from deep_bench.measure.units import significant
 from deep_bench.records.store import replace
-from deep_bench.training.run_state import PHASES, EvaluationResult, History, Progress
+from deep_bench.training.run_state import PHASES, History, Progress
 
 _REFRESH_NS = 500_000_000
 
@@ -52,20 +52,16 @@ class ProgressBar:
     def _step(self, time_ns: int, data: Progress) -> None:
         done = 1
         if not self._open:
-            self._bars.phase(f"epoch {data.epoch + 1}", _batches(data), "steps")
+            try:
+                batches: float = len(data.trainer.loader)
+            except (Unsupported, TypeError):  # an epoch has no end
+                batches = math.inf
+            self._bars.phase(f"epoch {data.epoch + 1}", batches, "steps")
             self._open, done = True, data.position
         if self._bars.shown and time_ns >= self._next_ns:
             self._next_ns = time_ns + _REFRESH_NS
             self._bars.at(f"loss {significant(data.loss, 4)}{self._scores}")
         self._bars.advance(done)
-
-
-def _batches(data: Progress) -> float:
-    """The number of batches in an epoch; infinite where it has no end."""
-    try:
-        return len(data.trainer.loader)
-    except (Unsupported, TypeError):
-        return float("inf")
 
 
 _REST = 9
@@ -179,7 +175,9 @@ class _LineFile(ABC):
         """The lines of all steps and evaluations since the last call, in their order."""
         for evaluated in history.evaluations[self._evaluations :]:
             yield from self._steps_until(history, evaluated.step)
-            yield self.line(_evaluation(evaluated), self._scores)
+            seconds, scores = evaluated.time_ns / 1e9, dict(evaluated.figures)
+            row = {"step": evaluated.step, "samples": evaluated.samples, "seconds": seconds, "scores": scores}
+            yield self.line(row, self._scores)
             self._evaluations += 1
         yield from self._steps_until(history, len(history.losses))
 
@@ -188,15 +186,14 @@ class _LineFile(ABC):
         for step in range(self._steps, end):
             self._samples += history.sizes[step]
             seconds = history.stamps[step * width + width - 1] / 1e9
-            yield self.line(
-                {"step": step + 1, "samples": self._samples, "seconds": seconds, _LOSS: history.losses[step]}, self._scores
-            )
+            row = {"step": step + 1, "samples": self._samples, "seconds": seconds, _LOSS: history.losses[step]}
+            yield self.line(row, self._scores)
         self._steps = max(self._steps, end)
 
     def _append(self, text: str) -> None:
         def write() -> None:
+            remaining = text.encode()
             with open(self.path, "ab", buffering=0) as file:
-                remaining = text.encode()
                 while remaining:
                     remaining = remaining[file.write(remaining) :]
 
@@ -256,16 +253,6 @@ class JsonLines(_LineFile):
         """An object in a line."""
         plain = {k: {n: _plain(v) for n, v in x.items()} if isinstance(x, dict) else _plain(x) for k, x in row.items()}
         return json.dumps(plain, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _evaluation(evaluated: EvaluationResult) -> dict[str, Any]:
-    seconds = evaluated.time_ns / 1e9
-    return {
-        "step": evaluated.step,
-        "samples": evaluated.samples,
-        "seconds": seconds,
-        "scores": dict(evaluated.figures),
-    }
 
 
 def _csv(cells: list[Any]) -> str:

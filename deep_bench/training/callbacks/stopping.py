@@ -45,11 +45,6 @@ def watched(evaluation: Evaluation[Any] | None, name: str, who: str) -> Score:
     return evaluation.scores[name]
 
 
-def direction_of(data: Progress, name: str, who: str) -> Direction:
-    """Whether lower or higher is better; errors as of `watched`."""
-    return watched(data.trainer.evaluation, name, who).direction
-
-
 class TargetReached:
     """Stops a run after the first evaluation where a score reaches its target; one that has reached it goes no further.
 
@@ -81,7 +76,7 @@ class TargetReached:
     def __call__(self, moment: Moment, index: int, time_ns: int, data: Progress) -> None:
         """Look at the score."""
         if moment is Moment.BEFORE_RUN:
-            self.direction = direction_of(data, self.score, "TargetReached")
+            self.direction = watched(data.trainer.evaluation, self.score, "TargetReached").direction
             self.reached = data.history.reached(self.score, self.target, self.direction)
         elif data.evaluated is not None and reaches(data.evaluated.figures[self.score], self.target, self.direction):
             self.reached = data.evaluated
@@ -155,7 +150,7 @@ class EarlyStopping:
     def __call__(self, moment: Moment, index: int, time_ns: int, data: Progress) -> None:
         """Look at the score."""
         if moment is Moment.BEFORE_RUN:
-            self._direction = direction_of(data, self.score, "EarlyStopping")
+            self._direction = watched(data.trainer.evaluation, self.score, "EarlyStopping").direction
         elif data.evaluated is not None:
             value = data.evaluated.figures[self.score]
             if self._better(value):

@@ -15,8 +15,15 @@ import psutil
 from deep_bench.errors import InvalidArgument
 from deep_bench.measure.environment import Environment, StealMeter, provenance
 from deep_bench.registry import Registry
-from deep_bench.training.timeline.journal import Journal, StampKeeper
-from deep_bench.training.timeline.record import ThreadRecord, TimelineRecord, looking_cost, new_file, write
+from deep_bench.training.timeline.record import (
+    Journal,
+    StampKeeper,
+    ThreadRecord,
+    TimelineRecord,
+    looking_cost,
+    new_file,
+    write,
+)
 from deep_bench.training.timeline.result import TimelineResult
 from deep_bench.training.timeline.stamps import B, NameTable, Region, Samples, Settle, StepRegion, WatchedLoader
 from deep_bench.training.timeline.trackers import Target, send
@@ -42,47 +49,18 @@ devices = Registry(
 _ALWAYS_ASYNCHRONOUS = {"jax": "every device, the CPU too", "cupy": "CUDA"}
 
 
-def synchronizer(asked: str | Callable[[], object] | None) -> Callable[[], object] | None:
-    """What `timeline` was asked to wait with, as a function.
+def _function(choice: Any, purpose: str, of_device: Callable[[Any], Any]) -> Any:
+    """A function or None as it is; of the name of a device, what it has for a purpose.
 
     Raises:
         InvalidArgument: Neither a name nor a function.
         UnknownName: A name that is not known.
     """
-    device = _named(asked, "synchronize")
-    return device if callable(asked) or device is None else device.synchronizer()
-
-
-def memory_reader(asked: str | Callable[[], int] | None) -> Callable[[], int] | None:
-    """What `timeline` was asked to read memory with, as a function that was tried once.
-
-    Raises:
-        InvalidArgument: Neither a name nor a function of no arguments that returns a number.
-        UnknownName: A name that is not known.
-    """
-    device = _named(asked, "device_memory")
-    read = device if callable(asked) or device is None else device.memory
-    if read is not None and not isinstance(value := read(), int):
-        raise InvalidArgument(f"device_memory gave {value!r}", "a whole number of bytes")
-    return read
-
-
-def asynchronous() -> dict[str, str]:
-    """What works asynchronously in this process: framework to its devices. A framework that is not loaded is not asked."""
-    by_framework = {name: where for name, where in _ALWAYS_ASYNCHRONOUS.items() if name in sys.modules}
-    for name in devices:
-        if name in sys.modules and (where := devices[name].asynchronous()) is not None:
-            by_framework[name] = where
-    return by_framework
-
-
-def _named(choice: Any, purpose: str) -> Any:
-    """A function or None as it is, and a name's device."""
     if choice is None or callable(choice):
         return choice
     if not isinstance(choice, str):
         raise InvalidArgument(f"{purpose}={choice!r}", f"one of {', '.join(devices)}, a function, or None")
-    return devices[choice]
+    return of_device(devices[choice])
 
 
 PHASE = "training"
@@ -113,8 +91,10 @@ class Timeline:
         if warm_up < 0 or limit < 1:
             raise InvalidArgument(f"warm_up={warm_up}, limit={limit}", "warm_up of 0 or more, a limit of 1 or more")
         self._names = NameTable()
-        self._settle = synchronizer(synchronize)
-        self._device_memory = memory_reader(device_memory)
+        self._settle = _function(synchronize, "synchronize", lambda device: device.synchronizer())
+        self._device_memory = _function(device_memory, "device_memory", lambda device: device.memory)
+        if self._device_memory is not None and not isinstance(value := self._device_memory(), int):
+            raise InvalidArgument(f"device_memory gave {value!r}", "a whole number of bytes")
         self.path = new_file(save) if save is not None else None
         self._journal = None if self.path is None else Journal(self.path.with_suffix(".stamps.jsonl"))
         named = synchronize if isinstance(synchronize, str) else getattr(synchronize, "__name__", "a function")
@@ -285,10 +265,13 @@ class Timeline:
 
     def _result(self) -> TimelineResult:
         threads = [ThreadRecord.of(log, events) for log, events in self._keeper.events()]
+        loaded = {name: devices[name].asynchronous() for name in devices if name in sys.modules}
+        asynchronous = {name: where for name, where in _ALWAYS_ASYNCHRONOUS.items() if name in sys.modules}
+        asynchronous |= {name: where for name, where in loaded.items() if where is not None}
         fields: dict[str, Any] = {
             "names": list(self._names.table),
             "threads": [thread for thread in threads if thread.n],
-            "asynchronous": asynchronous(),
+            "asynchronous": asynchronous,
             "steal": self._steal.share(),
             "load_after": psutil.getloadavg()[0],
             "lost": self._keeper.lost,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -295,16 +295,8 @@ class Phase:
         step = _row(spans, self._steps, ("step",), total, None)
         regions = _tree(spans, self._inside, total, self.n_steps, self._number)
         remainder = spans.own[self._steps]
-        left_over = SpanRow(
-            REST,
-            (REST,),
-            len(remainder),
-            0,
-            1.0,
-            _summary(remainder),
-            (share := float(remainder.sum()) / max(total, 1)),
-            share,
-        )
+        share = float(remainder.sum()) / max(total, 1)
+        left_over = SpanRow(REST, (REST,), len(remainder), 0, 1.0, _summary(remainder), share, share)
         return [step, *regions, left_over]
 
     def split_ns(self) -> dict[str, NDArray[np.int64]]:
@@ -404,9 +396,15 @@ def _tree(spans: Spans, members: Ints, total: int, steps: int | None, number: in
     groups: dict[tuple[str, ...], list[int]] = {}
     for path in dict.fromkeys(spans.path[members].tolist()):
         groups.setdefault(paths[path], []).append(path)
+    first = {path: i for i, path in enumerate(groups)}
+
+    def depth_first(path: tuple[str, ...]) -> list[int]:
+        """By where each region on the way to it came first."""
+        return [first.get(path[: depth + 1], -1) for depth in range(len(path))]
+
     return [
         _row(spans, members[np.isin(spans.path[members], groups[path])], path, total, steps)
-        for path in sorted(groups, key=_depth_first(list(groups)))
+        for path in sorted(groups, key=depth_first)
     ]
 
 
@@ -418,16 +416,6 @@ def _relative(spans: Spans, number: int | None) -> list[tuple[str, ...]]:
         below = names[path.index(number) + 1 :] if number in path else [name for name in names if name.kind == "region"]
         relative_paths.append(tuple(name.name if name.kind == "region" else f"{name.kind} of {name.name}" for name in below))
     return relative_paths
-
-
-def _depth_first(paths: Sequence[tuple[str, ...]]) -> Callable[[tuple[str, ...]], list[int]]:
-    """A sorting key: a path comes after what it lies in, else in the given order."""
-    first = {path: i for i, path in reversed(list(enumerate(paths)))}
-
-    def key(path: tuple[str, ...]) -> list[int]:
-        return [first.get(path[: depth + 1], -1) for depth in range(len(path))]
-
-    return key
 
 
 def _row(spans: Spans, members: Ints, path: tuple[str, ...], total: int, steps: int | None) -> SpanRow:

@@ -11,14 +11,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.table import Table
 from rich.text import Text
 
 from deep_bench.errors import FrameworkMissing, InvalidArgument
-from deep_bench.measure.statistics import Percentile, Summary
 from deep_bench.measure.units import duration, duration_range, in_bytes, share, significant
 from deep_bench.records.store import written
 from deep_bench.records.table import data_frame, figure_columns, text_of
@@ -89,7 +88,6 @@ class TimelineResult(Mapping[str, Phase]):
 
     def as_text(self, width: int | None = None) -> str:
         """A table for each phase, and under it what else is worth knowing."""
-
         return text_of(_report(self), width)
 
     __str__ = as_text
@@ -120,7 +118,19 @@ class TimelineResult(Mapping[str, Phase]):
             The Chromium project, Trace event format, 2016.
         """
 
-        return write_trace(self, Path(path))
+        path = Path(path)
+        if not path.name.endswith((".json", ".json.gz")):
+            raise InvalidArgument(f"{path} for a trace", "a name that ends in .json or .json.gz")
+
+        def fill(temporary: Path) -> None:
+            opened = gzip.open if path.suffix == ".gz" else open
+            with opened(temporary, "wt", encoding="utf-8") as file:
+                file.write('{"displayTimeUnit": "ns", "traceEvents": [\n')
+                for number, event in enumerate(_events(self)):
+                    file.write((",\n" if number else "") + json.dumps(event))
+                file.write("\n]}\n")
+
+        return written(path, fill)
 
     def plot(self, path: str | Path, kind: PhasePlotKind = "steps", *, phase: str | None = None) -> Path:
         """Draw a picture.
@@ -156,7 +166,30 @@ class TimelineResult(Mapping[str, Phase]):
     def rows(self) -> list[dict[str, Any]]:
         """Every span as a mapping; see `to_dataframe`."""
 
-        return rows(self)
+        spans, record = self.spans, self.record
+        steps, epochs = (spans.within(spans.of_kind(kind), nearest=True) for kind in ("step", "epoch"))
+        step_numbers, epoch_numbers = _running(spans, "step"), _running(spans, "epoch")
+        entries = []
+        for i in range(len(spans.number)):
+            name, step, epoch = record.names[spans.number[i]], int(steps[i]), int(epochs[i])
+            within = [record.names[n] for n in spans.paths[spans.path[i]]]
+            outer = max(step, epoch)  # the later begun lies in the other
+            entries.append(
+                {
+                    "kind": name.kind,
+                    "name": name.name,
+                    "path": "/".join(n.name for n in within if n.kind == "region"),
+                    "phase": record.names[spans.number[outer]].name if outer >= 0 else None,
+                    "epoch": int(epoch_numbers[epoch]) if epoch >= 0 else None,
+                    "step": int(step_numbers[step]) if step > epoch else None,
+                    "thread": record.threads[spans.thread[i]].name,
+                    "begin": (int(spans.begin[i]) - record.start_ns) / 1e9,
+                    "duration": int(spans.duration[i]) / 1e9,
+                    "own": int(spans.own[i]) / 1e9,
+                    "ending": ENDINGS[int(spans.ending[i])],
+                }
+            )
+        return entries
 
     def to_dataframe(self) -> pandas.DataFrame:
         """Every span as a row: kind, name, path, phase, epoch and step (each counted from 0), thread, begin, duration and
@@ -208,20 +241,14 @@ def _table(title: str, first: str, rows: Iterable[SpanRow], first_of: Callable[[
         indent = 0 if row.path == ("step",) else 2 * len(row.path)
         summary = row.summary
         exclusive = share(row.own_share) if row.own_share != row.share else ""
-        figures = ("–", "–", "–") if summary is None else (_median(summary), *(_tail(summary, p) for p in ("p90", "p99")))
+        figures = ["–"] * 3
+        if summary is not None:
+            bounds, tails = summary.interval, (summary.percentiles["p90"], summary.percentiles["p99"])
+            interval = "too few" if bounds is None else duration_range(bounds.low / 1e9, bounds.high / 1e9)
+            figures = [f"{duration(summary.median / 1e9)} ({interval})"]
+            figures += ["too few" if tail is None else duration(tail.value / 1e9) for tail in tails]
         table.add_row(Text(" " * indent + row.name), first_of(row), *figures, share(row.share), exclusive)
     return table
-
-
-def _median(summary: Summary) -> str:
-    bounds = summary.interval
-    interval = "too few" if bounds is None else duration_range(bounds.low / 1e9, bounds.high / 1e9)
-    return f"{duration(summary.median / 1e9)} ({interval})"
-
-
-def _tail(summary: Summary, name: str) -> str:
-    percentile: Percentile | None = summary.percentiles[name]
-    return "too few" if percentile is None else duration(percentile.value / 1e9)
 
 
 def _epoch_table(epochs: list[Epoch]) -> Table:
@@ -252,7 +279,10 @@ def _about_phase(phase: Phase) -> Iterable[str]:
         times = [epoch.seconds for epoch in phase.epochs if epoch.ending == DONE]
         if times:
             yield f"epochs: median {duration(float(np.median(times)))}, {duration_range(min(times), max(times))}"
-    yield from _about_memory(phase)
+    for name, label in ((PEAK_MEMORY, "peak memory of the process"), (DEVICE_MEMORY, "device memory in use at steps' ends")):
+        readings = phase.noted(name)
+        if len(readings):
+            yield f"{label}: {in_bytes(float(readings.max()))} ({in_bytes(float(readings[0]))} after the first step)"
     switches = phase.noted(SWITCHES)
     if len(switches) > 1 and (switch_count := int(switches[-1] - switches[0])):
         yield f"other processes took a CPU {switch_count:,} times between the first step's end and the last; all steps count"
@@ -282,17 +312,27 @@ def _about_row(row: SpanRow) -> Iterable[str]:
         yield f"{row.name}: in {row.threads} threads, whose times add up"
 
 
-def _about_memory(phase: Phase) -> Iterable[str]:
-    for name, label in ((PEAK_MEMORY, "peak memory of the process"), (DEVICE_MEMORY, "device memory in use at steps' ends")):
-        readings = phase.noted(name)
-        if len(readings):
-            yield f"{label}: {in_bytes(float(readings.max()))} ({in_bytes(float(readings[0]))} after the first step)"
-
-
 def _about_all(result: TimelineResult) -> Iterable[str]:
     record, spans = result.record, result.spans
-    yield _clocks(result)
-    yield from _looking(result)
+    if record.synchronize is not None:
+        yield f"times are of finished work: {record.synchronize} waited for the device at the end of each region and step"
+    elif record.asynchronous:
+        devices = "; ".join(f"{name}: {where}" for name, where in record.asynchronous.items())
+        yield (
+            "times are of launching, not of finished work, where the loop uses what works asynchronously here "
+            f"({devices}): give timeline() synchronize="
+        )
+    else:
+        yield "times are of finished work on the CPU; no device that works asynchronously was seen"
+    for phase in result.values():
+        if (cost := record.cost) is not None and phase.n_steps:
+            regions = sum(row.per_step or 0 for row in phase.rows[1:-1])
+            spent = cost.step + max(regions - 1, 0) * cost.region  # the region of waiting is in the cost of a step
+            part = spent / (phase.durations_ns.sum() / phase.n_steps)
+            yield (
+                f"looking cost {significant(100 * part, 2)} % of a step of {phase.name} ({duration(spent / 1e9)}: "
+                f"{duration(cost.region / 1e9)} a region, {duration(cost.step / 1e9)} a step)"
+            )
     if spans.open:
         yield f"{_counted(spans.open, 'span')} had not ended: they are in no figure"
     if spans.straddling.any():
@@ -309,35 +349,6 @@ def _about_all(result: TimelineResult) -> Iterable[str]:
         yield f"record: {result.path}"
 
 
-def _clocks(result: TimelineResult) -> str:
-    """Of what the times are."""
-    record = result.record
-    if record.synchronize is not None:
-        return f"times are of finished work: {record.synchronize} waited for the device at the end of each region and step"
-    if record.asynchronous:
-        devices = "; ".join(f"{name}: {where}" for name, where in record.asynchronous.items())
-        return (
-            "times are of launching, not of finished work, where the loop uses what works asynchronously here "
-            f"({devices}): give timeline() synchronize="
-        )
-    return "times are of finished work on the CPU; no device that works asynchronously was seen"
-
-
-def _looking(result: TimelineResult) -> Iterable[str]:
-    cost = result.record.cost
-    if cost is None:
-        return
-    for phase in result.values():
-        if phase.n_steps:
-            regions = sum(row.per_step or 0 for row in phase.rows[1:-1])
-            spent = cost.step + max(regions - 1, 0) * cost.region  # the region of waiting is in the cost of a step
-            part = spent / (phase.durations_ns.sum() / phase.n_steps)
-            yield (
-                f"looking cost {significant(100 * part, 2)} % of a step of {phase.name} ({duration(spent / 1e9)}: "
-                f"{duration(cost.region / 1e9)} a region, {duration(cost.step / 1e9)} a step)"
-            )
-
-
 def _counted(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
@@ -345,37 +356,8 @@ def _counted(n: int, noun: str) -> str:
 ENDINGS = {DONE: "done", RAISED: "raised", LEFT: "left", EMPTY: "empty"}
 
 
-def rows(result: TimelineResult) -> list[dict[str, Any]]:
-    """See `TimelineResult.to_dataframe`."""
-    spans, record = result.spans, result.record
-    steps, epochs = (spans.within(spans.of_kind(kind), nearest=True) for kind in ("step", "epoch"))
-    step_numbers, epoch_numbers = _running(result, "step"), _running(result, "epoch")
-    entries = []
-    for i in range(len(spans.number)):
-        name, step, epoch = record.names[spans.number[i]], int(steps[i]), int(epochs[i])
-        within = [record.names[n] for n in spans.paths[spans.path[i]]]
-        outer = max(step, epoch)  # the later begun lies in the other
-        entries.append(
-            {
-                "kind": name.kind,
-                "name": name.name,
-                "path": "/".join(n.name for n in within if n.kind == "region"),
-                "phase": record.names[spans.number[outer]].name if outer >= 0 else None,
-                "epoch": int(epoch_numbers[epoch]) if epoch >= 0 else None,
-                "step": int(step_numbers[step]) if step > epoch else None,
-                "thread": record.threads[spans.thread[i]].name,
-                "begin": (int(spans.begin[i]) - record.start_ns) / 1e9,
-                "duration": int(spans.duration[i]) / 1e9,
-                "own": int(spans.own[i]) / 1e9,
-                "ending": ENDINGS[int(spans.ending[i])],
-            }
-        )
-    return entries
-
-
-def _running(result: TimelineResult, kind: str) -> np.ndarray:
+def _running(spans: Spans, kind: str) -> np.ndarray:
     """The running number of each epoch or step within its phase, by its begin; -1 for other spans."""
-    spans = result.spans
     numbers = np.full(len(spans.number), -1)
     for number in np.unique(spans.number[spans.of_kind(kind)]):
         members = np.flatnonzero((spans.number == number) & (spans.ending != EMPTY))
@@ -384,39 +366,14 @@ def _running(result: TimelineResult, kind: str) -> np.ndarray:
     return numbers
 
 
-def write_trace(result: TimelineResult, path: Path) -> Path:
-    """See `TimelineResult.chrome_trace`."""
-    if not path.name.endswith((".json", ".json.gz")):
-        raise InvalidArgument(f"{path} for a trace", "a name that ends in .json or .json.gz")
-
-    def fill(temporary: Path) -> None:
-        opened = gzip.open if path.suffix == ".gz" else open
-        with opened(temporary, "wt", encoding="utf-8") as file:
-            _write(file, result)
-
-    return written(path, fill)
-
-
-def _write(file: IO[str], result: TimelineResult) -> None:
-    file.write('{"displayTimeUnit": "ns", "traceEvents": [\n')
-    for number, event in enumerate(_events(result)):
-        file.write((",\n" if number else "") + json.dumps(event))
-    file.write("\n]}\n")
-
-
 def _events(result: TimelineResult) -> Iterator[dict[str, Any]]:
     record, pid = result.record, os.getpid()
-    name = " ".join(record.command) or "deep_bench"
-    yield {"ph": "M", "pid": pid, "tid": 0, "name": "process_name", "args": {"name": name}}
+    command = " ".join(record.command) or "deep_bench"
+    yield {"ph": "M", "pid": pid, "tid": 0, "name": "process_name", "args": {"name": command}}
     for number, thread in enumerate(record.threads):
         yield {"ph": "M", "pid": pid, "tid": number, "name": "thread_name", "args": {"name": thread.name}}
-    yield from _spans(result, pid)
-    yield from _counters(result, pid)
-
-
-def _spans(result: TimelineResult, pid: int) -> Iterator[dict[str, Any]]:
-    """Complete events (``X``), which must nest; those that do not are pairs (``b``, ``e``) on tracks of their own."""
-    spans, record = result.spans, result.record
+    spans = result.spans
+    # Complete events (X) must nest; those that do not are pairs (b, e) on tracks of their own.
     columns = (spans.number, spans.thread, spans.begin - record.start_ns, spans.duration, spans.ending, spans.straddling)
     for i, (number, thread, begin, length, ending, straddling) in enumerate(
         zip(*(c.tolist() for c in columns), strict=True)
@@ -432,21 +389,17 @@ def _spans(result: TimelineResult, pid: int) -> Iterator[dict[str, Any]]:
         else:
             args = {"args": {"ended": ENDINGS[ending]}} if ending else {}
             yield {**event, "ph": "X", "dur": length / 1e3, **args}
-
-
-def _counters(result: TimelineResult, pid: int) -> Iterator[dict[str, Any]]:
-    """Memory, and samples a second, at the steps' ends."""
-    spans, record = result.spans, result.record
+    # Memory, and samples a second, at the steps' ends.
     for number, (places, values) in spans.counters.items():
-        name = record.names[number].name
-        if name not in (SAMPLES, PEAK_MEMORY, DEVICE_MEMORY):
+        counter = record.names[number].name
+        if counter not in (SAMPLES, PEAK_MEMORY, DEVICE_MEMORY):
             continue
         for place, value in zip(places.tolist(), values.tolist(), strict=True):
             if place >= 0:
                 length = int(spans.duration[place])
                 end = (int(spans.begin[place]) - record.start_ns + length) / 1e3
-                if name == SAMPLES:
+                if counter == SAMPLES:
                     shown, label = {"samples/s": value / max(length, 1) * 1e9}, "throughput"
                 else:
-                    shown, label = {"MiB": value / 2**20}, name
+                    shown, label = {"MiB": value / 2**20}, counter
                 yield {"ph": "C", "pid": pid, "tid": 0, "name": label, "ts": end, "args": shown}

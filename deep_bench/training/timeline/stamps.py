@@ -3,7 +3,7 @@
 The loop may be the user's own, iterate a loader, or be owned by a framework that only calls back.
 
 A code and a stamp are appended to a plain list, which is the fastest that Python can keep a number: appending to an
-``array`` takes four times as long. The lists are packed by `deep_bench.training.timeline.journal`.
+``array`` takes four times as long. The lists are packed by `deep_bench.training.timeline.record`.
 """
 
 from __future__ import annotations
@@ -145,18 +145,8 @@ class StepRegion:
         device_memory: The bytes in use on a device; None notes none.
     """
 
-    __slots__ = (
-        "_append",
-        "_asked",
-        "_device",
-        "_device_memory",
-        "_number",
-        "_peak",
-        "_samples",
-        "_settle",
-        "_switches",
-        "samples",
-    )
+    __slots__ = ("_append", "_asked", "_device", "_device_memory", "_number", "_peak", "_samples", "_settle", "_switches",
+                 "samples")  # fmt: skip
 
     def __init__(
         self, append: Append, names: NameTable, number: int, settle: Settle | None, device_memory: Callable[[], int] | None

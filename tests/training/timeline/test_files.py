@@ -18,8 +18,7 @@ import deep_bench as db
 from deep_bench.errors import InvalidArgument, InvalidRecord
 from deep_bench.records.store import digest
 from deep_bench.training.timeline import Timeline, load
-from deep_bench.training.timeline.journal import Journal
-from deep_bench.training.timeline.record import write
+from deep_bench.training.timeline.record import Journal, write
 
 
 def run(n: int, **options: Any) -> Timeline:
@@ -67,7 +66,7 @@ def test_files_that_are_refused(name: str, message: str, tmp_path: Path) -> None
 KILLED = """
 import os, signal, sys
 import deep_bench as db
-from deep_bench.training.timeline import journal as keeper
+from deep_bench.training.timeline import record as keeper
 keeper.PERIOD_S = 0.01
 journal = sys.argv[1].replace(".json", ".stamps.jsonl")
 with db.timeline(save=sys.argv[1]) as t:

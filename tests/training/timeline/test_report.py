@@ -13,7 +13,7 @@ import pytest
 
 import deep_bench as db
 from deep_bench.errors import InvalidArgument, Unsupported
-from deep_bench.training.timeline import journal, live
+from deep_bench.training.timeline import record
 
 
 @pytest.fixture(autouse=True)
@@ -123,7 +123,7 @@ def test_torch_waits_and_says_what_it_has_not() -> None:
     assert "times are of finished work: torch waited" in t.result().as_text()
     if torch.cuda.is_available():
         pytest.skip("what a CPU says is tested where there is no CUDA device")
-    assert "torch" not in live.asynchronous()
+    assert "torch" not in t.result().record.asynchronous
     with pytest.raises(Unsupported, match="no CUDA device"):
         db.timeline(device_memory="torch")
 
@@ -171,8 +171,8 @@ def test_packing_while_a_region_is_open(clock: Any) -> None:
 
 
 def test_lists_are_packed_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "PERIOD_S", 0.001)
-    monkeypatch.setattr(journal, "MOST_PENDING", 100)
+    monkeypatch.setattr(record, "PERIOD_S", 0.001)
+    monkeypatch.setattr(record, "MOST_PENDING", 100)
     with db.timeline() as t:
         entered = 0
         while not t._keeper.logs[0].blocks:
