@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +18,6 @@ import numpy as np
 from deep_bench.check.estimate import Agreement, Expectation, Opinion, assess, compare, pooled, rounds_to, same_kind
 from deep_bench.check.oracle import SAMPLES, Truth
 from deep_bench.check.replay import (
-    Expected,
     IsolatedNodes,
     NodeReplay,
     evaluations,
@@ -163,15 +163,11 @@ def _bits(worst: Sequence[NodeVerdict], whole: EndToEnd) -> float:
     rounding = [n.bits for n in worst if n.format]
     if rounding:
         return rounding[0]
-    return whole.bits if any(is_inexact(np.dtype(o.format)) for o in whole.outputs if _is_format(o.format)) else float("nan")
-
-
-def _is_format(name: str) -> bool:
-    try:
-        np.dtype(name)
-    except TypeError:
-        return False
-    return True
+    for output in whole.outputs:
+        with suppress(TypeError):  # a sequence has no element type
+            if is_inexact(np.dtype(output.format)):
+                return whole.bits
+    return float("nan")
 
 
 def _repeatability(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> Repeatability:
@@ -279,9 +275,7 @@ def _assess_output(
     form = truth.formats.get(name, expected.dtype)
     shape = tuple(int(d) for d in actual.shape)
     if not is_inexact(expected.dtype):
-        shape = tuple(int(d) for d in actual.shape)
-        strings = form.kind in "OSU"
-        if actual.dtype != form and not strings:
+        if actual.dtype != form and form.kind not in "OSU":
             return OutputVerdict(name, shape, str(actual.dtype), f"is {actual.dtype} instead of {form}", 0.0), "wrong"
         identical = actual.shape == expected.shape and np.array_equal(actual, expected)
         if identical or (name in decisions and decisions[name].admits(actual)):
@@ -522,32 +516,31 @@ def settle(truth: Truth, subject: Any, replayed: NodeReplay, opinions: Mapping[s
     if any(opinions[n].level == "impossible" for n in doubted):
         return NodeFinding("wrong", worst.reason, worst)
     if doubted & discrete:
-        refused = _beyond_margin(alone, replayed, doubted & discrete)
-        if refused or doubted <= discrete:
-            return (
-                NodeFinding("wrong", worst.reason, worst)
-                if refused
-                else NodeFinding("right", "a decision within its margin")
-            )
+        if _beyond_margin(alone, replayed, doubted & discrete):
+            return NodeFinding("wrong", worst.reason, worst)
+        if doubted <= discrete:
+            return NodeFinding("right", "a decision within its margin")
     size = sum(x.nbytes for x in (*alone.inputs.values(), *replayed.actual.values()))
-    if sequential := _sequential(alone, replayed.actual, samples_for(size, SAMPLES[truth.effort])):
+    by_terms = expectations(alone, samples_for(size, SAMPLES[truth.effort]), accumulation="sequential")
+    sequential = [assess(replayed.actual[n], e) for n, e in by_terms.items()]
+    if sequential and all(o.level == "clear" for o in sequential):
         precise = _precisely(subject, alone, replayed)
         if precise is None or _all_shrink(replayed, precise):
-            return NodeFinding("right", "it adds term by term, which loses bits on long sums", sequential)
+            worst_term = max(sequential, key=lambda o: o.deficit)
+            return NodeFinding("right", "it adds term by term, which loses bits on long sums", worst_term)
         return NodeFinding("wrong", f"{worst.reason}; in float64 the error stays", worst)
     if narrow := recognise(alone, replayed.actual, replayed.expected):
         return NodeFinding("reduced precision", f"it computes in {narrow}", worst)
     # run the node in float64: rounding shrinks, a fault stays
     precise = _precisely(subject, alone, replayed)
-    if precise is not None:
-        if _all_shrink(replayed, precise):
-            if worst.bits < FEWEST_BITS:
-                return NodeFinding("wrong", f"{worst.reason}; in float64, where another kernel runs, it does not", worst)
-            return NodeFinding("reduced precision", f"{worst.reason}; in float64 the error vanishes", worst)
+    if precise is not None and not _all_shrink(replayed, precise):
         return NodeFinding("wrong", f"{worst.reason}; in float64 the error stays", worst)
-    if worst.level == "beyond":
-        return NodeFinding("wrong", worst.reason, worst)
-    if worst.agreement is not None and worst.agreement.linear_share > LINEAR_SHARE:
+    if precise is not None and worst.bits < FEWEST_BITS:
+        return NodeFinding("wrong", f"{worst.reason}; in float64, where another kernel runs, it does not", worst)
+    if precise is not None:
+        return NodeFinding("reduced precision", f"{worst.reason}; in float64 the error vanishes", worst)
+    linear = worst.agreement is not None and worst.agreement.linear_share > LINEAR_SHARE
+    if worst.level == "beyond" or linear:
         return NodeFinding("wrong", worst.reason, worst)
     return NodeFinding("cannot tell", f"{worst.reason}, and it cannot run in float64 here", worst)
 
@@ -562,13 +555,6 @@ def _beyond_margin(alone: IsolatedNodes, replayed: NodeReplay, names: set[str]) 
     return False
 
 
-def _sequential(alone: IsolatedNodes, actual: Mapping[str, np.ndarray], samples: int) -> Opinion | None:
-    """The opinion if sums are taken to be added term by term, where that makes all clear."""
-    expected: Mapping[str, Expected] = expectations(alone, samples, accumulation="sequential")
-    opinions = [assess(actual[n], e) for n, e in expected.items()]
-    return max(opinions, key=lambda o: o.deficit) if all(o.level == "clear" for o in opinions) else None
-
-
 def _precisely(subject: Any, alone: IsolatedNodes, replayed: NodeReplay) -> Mapping[str, np.ndarray] | None:
     """The node's results in float64, if it has any in the same shapes."""
     try:
@@ -579,19 +565,19 @@ def _precisely(subject: Any, alone: IsolatedNodes, replayed: NodeReplay) -> Mapp
 
 
 def _all_shrink(replayed: NodeReplay, precise: Mapping[str, np.ndarray]) -> bool:
-    return all(_shrinks(replayed.actual[n], precise[n], e) for n, e in replayed.expected.items())
-
-
-def _shrinks(actual: np.ndarray, precise: np.ndarray, expected: Expected) -> bool:
-    if not isinstance(expected, Expectation):
-        return bool(np.array_equal(precise, expected))
-    before, after = compare(actual, expected), compare(precise, expected)
-    if after.misplaced:
-        return False
-    p = significand_bits(expected.form)
-    gained = -np.log2(SHRINKS_BY)
-    has_gained = after.bits >= min(before.bits + gained, p + ROUNDING_BITS)
-    return has_gained and after.largest <= max(before.largest * SHRINKS_BY, 1.0)
+    """Whether the error of every result is far smaller in float64."""
+    for name, expected in replayed.expected.items():
+        if not isinstance(expected, Expectation):
+            if not np.array_equal(precise[name], expected):
+                return False
+            continue
+        before, after = compare(replayed.actual[name], expected), compare(precise[name], expected)
+        most_bits = significand_bits(expected.form) + ROUNDING_BITS
+        gained = after.bits >= min(before.bits - np.log2(SHRINKS_BY), most_bits)
+        shrunk = after.largest <= max(before.largest * SHRINKS_BY, 1.0)
+        if after.misplaced or not gained or not shrunk:
+            return False
+    return True
 
 
 def node_verdict(replayed: NodeReplay, opinions: Mapping[str, Opinion], settled: NodeFinding) -> NodeVerdict:

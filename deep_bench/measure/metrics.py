@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any, ClassVar, Literal, Protocol
@@ -286,7 +287,7 @@ def builtin_metrics() -> dict[str, Callable[[], Metric]]:
         ['branch-misses', 'branches', 'cache-misses']
     """
     factories: dict[str, Callable[[], Metric]] = {"wall time": WallTime, "peak memory": PeakMemory, "energy": Energy}
-    return factories | {event: _counter(event) for event in EVENTS}
+    return factories | {event: partial(HardwareCounter, event) for event in EVENTS}
 
 
 def make_metric(metric: str | Callable[[], Metric]) -> Metric:
@@ -308,10 +309,6 @@ def make_metric(metric: str | Callable[[], Metric]) -> Metric:
     if not isinstance(instance, Metric):
         raise InvalidArgument(f"a {type(instance).__name__} as a metric", "a subclass of deep_bench.measure.metrics.Metric")
     return instance
-
-
-def _counter(event: str) -> Callable[[], Metric]:
-    return lambda: HardwareCounter(event)
 
 
 def collect(

@@ -113,6 +113,15 @@ def check(record: Record, *, plotted: bool = False) -> list[RuleCheck]:
     return judged(facts_of(record, plotted=plotted))
 
 
+def kept_line(record: Record) -> str:
+    """How many of the rules a record keeps, and which it breaks."""
+    checks = check(record)
+    failing = ", ".join(str(c.number) for c in checks if c.state == "fails")
+    holding = sum(c.state == "holds" for c in checks)
+    fails = f", not rule {failing}" if failing else ""
+    return f"of the twelve rules of Hoefler and Belli {holding} hold{fails} (why: deep-bench show --rules)"
+
+
 def judged(facts: RuleFacts) -> list[RuleCheck]:
     """Judge a report by all twelve rules.
 

@@ -19,8 +19,8 @@ from rich.text import Text
 
 from deep_bench.errors import UnknownName
 from deep_bench.fault import Exposure, remarks
-from deep_bench.measure.compare import Estimate, ratio
-from deep_bench.measure.rules import check
+from deep_bench.measure.compare import Estimate, ratio, twins_line
+from deep_bench.measure.rules import check, kept_line
 from deep_bench.measure.statistics import Interval, Summary, interval_over, median_over, select, summarize, without_interval
 from deep_bench.measure.timing import Block
 from deep_bench.measure.units import duration, duration_range, share, significant
@@ -309,12 +309,15 @@ def lines_below(result: Result) -> list[str]:
         lines += [f"{system.label}: {remark}" for remark in remarks(system.exposures)]
         lines += [f"{system.label}: {remark}" for remark in _remarks(system)]
     lines += _without_interval(result)
-    lines += _twins(result)
+    if result.twins is not None:
+        twin_of = next(s.twin_of for s in result.record.systems if s.twin_of is not None)
+        lines.append(twins_line(result.twins, twin_of))
     launches = {sample.launch for system in result.record.systems for sample in system.samples}
     if len(launches) > 1:
         lines.append(f"{len(launches)} launches: medians, intervals and ratios are over the medians of fresh processes")
     lines += result.record.notes
-    lines += _rules(result)
+    if any(sample.blocks for system in result.record.systems for sample in system.samples):
+        lines.append(kept_line(result.record))
     if result.record.in_process:
         lines.append("measured in one process: the systems could disturb each other")
     if result.record.interrupted:
@@ -414,33 +417,6 @@ def _without_interval(result: Result) -> list[str]:
     timed = [label for label in result if result.fastest is not None and label != result.fastest.label]
     ratios = {label: compared for label in timed if (compared := result.ratio(label)) is not None and compared.why}
     return lines + [f"{label}: no interval of the ratio: {compared.why}" for label, compared in ratios.items()]
-
-
-def _twins(result: Result) -> list[str]:
-    twins = result.twins
-    if twins is None:
-        return []
-    label = next(s.twin_of for s in result.record.systems if s.twin_of is not None)
-    line = f"A/A: {label} against itself: ratio {significant(twins.value)}"
-    if twins.interval is None:
-        return [f"{line} without an interval: {twins.why}"]
-    low, high = twins.interval
-    spread = max(abs(low - 1), abs(high - 1))
-    line += f" ({significant(low)} to {significant(high)}); differences below {share(spread)} mean nothing"
-    if not low <= 1 <= high:
-        line += "; the two should not differ: processes of one system do here, so use --launches 10"
-    return [line]
-
-
-def _rules(result: Result) -> list[str]:
-    """How the report does by the twelve rules of Hoefler and Belli."""
-    if not any(sample.blocks for system in result.record.systems for sample in system.samples):
-        return []
-    checks = check(result.record)
-    failing = ", ".join(str(c.number) for c in checks if c.state == "fails")
-    count = sum(c.state == "holds" for c in checks)
-    fails = f", not rule {failing}" if failing else ""
-    return [f"of the twelve rules of Hoefler and Belli {count} hold{fails} (why: deep-bench show --rules)"]
 
 
 def rules_table(result: Result) -> str:

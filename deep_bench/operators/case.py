@@ -128,11 +128,40 @@ class Case:
             >>> str(Case.of("Gather", (100, 8), (4,), dtype="bfloat16").arguments[1])
             'indices: int64[4]'
         """
-
-        node_attributes = {**(settings or {}), **attributes}
-        case = make_case(cls, operator, inputs, node_attributes, dtype=dtype, draws=draws or {}, outputs=outputs)
-        shown = case.label if label is None else label
-        return replace(case, label=shown, tags=frozenset(tags), count=count, source=source)
+        node_attributes, draws = {**(settings or {}), **attributes}, draws or {}
+        read = [_read(value) for value in inputs]
+        domain, name = split(operator)
+        schema = schema_of(domain, name) if isinstance(operator, str) else None
+        if schema is not None:
+            check_count(name, schema, read)
+            check_attributes(name, schema, node_attributes)
+        types = _element_types(name, schema, read, None if dtype is None else element_type(dtype))
+        arguments = tuple(None if v is None else _argument(v, t) for v, t in zip(read, types, strict=True))
+        names = input_names(operator, len(arguments))
+        for drawn_name in draws:
+            if drawn_name not in names:
+                inputs_of = f"one of its inputs: {', '.join(names)}"
+                raise InvalidArgument(f"a draw for {drawn_name!r}", inputs_of, signature(operator))
+        if outputs is None:  # as few as the operator can give
+            outputs = 1 if schema is None else max(1, schema.min_output)
+            if name == "Split":
+                sizes = read[1] if len(read) > 1 else None
+                listed = len(sizes) if isinstance(sizes, np.ndarray | list) else None
+                outputs = int(node_attributes.get("num_outputs", 1)) if listed is None else listed
+        case = cls(operator, arguments, node_attributes, outputs=outputs)
+        for argument in case.arguments:
+            if argument is not None and argument.value is None and argument.spec.name in row_of(operator).constants:
+                raise InvalidArgument(
+                    f"{case.op_type} with {argument} to be drawn",
+                    f"the numbers that {argument.spec.name} holds, since they decide what {case.op_type} does",
+                    f"give a list or an array; a shape is a tuple, a constant of shape {list(argument.shape)} a list",
+                )
+        drawn = tuple(_with_draw(case, i, supplied, draws) for i, supplied in enumerate(read))
+        case = cls(operator, drawn, node_attributes, outputs=outputs)
+        if schema is not None:
+            case.results  # noqa: B018 (what does not fit is refused here, not at the first run)
+        shown = label_of(case) if label is None else label
+        return cls(operator, drawn, node_attributes, shown, frozenset(tags), count, source, outputs)
 
     @property
     def domain(self) -> str:
@@ -161,8 +190,10 @@ class Case:
         Raises:
             InvalidArgument: The shapes, element types or attributes do not fit each other.
         """
-
-        return infer_outputs(self)
+        if not isinstance(self.operator, str):
+            return _observed_function(self, self.operator)
+        inferred = _inferred(self) if schema_of(self.domain, self.op_type) is not None else None
+        return inferred if inferred is not None else _observed(self)
 
     @cached_property
     def problem(self) -> tuple[Any, ...]:
@@ -184,8 +215,11 @@ class Case:
             >>> [str(s) for s in network.inputs], [str(s) for s in network.outputs]
             (['inputs_0: float32[2, 3]', 'inputs_1: float32[2, 4]'], ['concat_result: float32[2, 7]'])
         """
-
-        return build(self)
+        proto = _model(self, [_declared(spec) for spec in self.results])
+        network = Network.from_proto(proto, name=self.name)
+        if not isinstance(self.operator, str):
+            attach_function(network.nodes[0], self.operator)
+        return network
 
     def arrays(self, seed: int = 0, distribution: str = "normal") -> dict[str, np.ndarray]:
         """Contents for the inputs that are not constant.
@@ -228,53 +262,6 @@ _WRITTEN = re.compile(r"(\w+)\s*\[([\d\s,]*)\]")
 _PREFERRED = tuple(map(np.dtype, ("float32", "int64", "uint8", "int8", "int32", "bool")))
 
 
-def make_case(
-    cls: type[Case],
-    operator: str | Callable[..., Any],
-    inputs: Sequence[Any],
-    attributes: Mapping[str, Any],
-    *,
-    dtype: str | np.dtype | type | None,
-    draws: Mapping[str, Draw],
-    outputs: int | None,
-) -> Case:
-    """See `Case.of`."""
-
-    read = [_read(value) for value in inputs]
-    target_dtype = None if dtype is None else element_type(dtype)
-    domain, name = split(operator)
-    schema = schema_of(domain, name) if isinstance(operator, str) else None
-    if schema is not None:
-        check_count(name, schema, read)
-        check_attributes(name, schema, attributes)
-    types = _element_types(name, schema, read, target_dtype)
-    arguments = tuple(None if v is None else _argument(v, t) for v, t in zip(read, types, strict=True))
-    names = input_names(operator, len(arguments))
-    _check_draws(operator, draws, names)
-    output_count = outputs if outputs is not None else _output_count(name, schema, read, attributes)
-    case = cls(operator, arguments, attributes, outputs=output_count)
-    for argument in case.arguments:
-        if argument is not None and argument.value is None and argument.spec.name in row_of(case.operator).constants:
-            raise InvalidArgument(
-                f"{case.op_type} with {argument} to be drawn",
-                f"the numbers that {argument.spec.name} holds, since they decide what {case.op_type} does",
-                f"give a list or an array; a shape is a tuple, a constant of shape {list(argument.shape)} a list",
-            )
-    drawn = tuple(_with_draw(case, i, supplied, draws) for i, supplied in enumerate(read))
-    case = cls(operator, drawn, attributes, outputs=output_count)
-    if schema is not None:
-        case.results  # noqa: B018 (what does not fit is refused here, not at the first run)
-    return cls(operator, drawn, attributes, label_of(case), outputs=output_count)
-
-
-def _output_count(name: str, schema: OpSchema | None, supplied: Sequence[InputForm], attributes: Mapping[str, Any]) -> int:
-    """As few outputs as the operator can give."""
-    if name == "Split":
-        sizes = supplied[1] if len(supplied) > 1 else None
-        return len(sizes) if isinstance(sizes, np.ndarray | list) else int(attributes.get("num_outputs", 1))
-    return 1 if schema is None else max(1, schema.min_output)
-
-
 def _with_draw(case: Case, index: int, supplied: InputForm, draws: Mapping[str, Draw]) -> Argument | None:
     """The argument, with the draw that the caller names for it, or else its operator's own."""
     argument = case.arguments[index]
@@ -283,12 +270,6 @@ def _with_draw(case: Case, index: int, supplied: InputForm, draws: Mapping[str, 
     if argument.spec.name in draws:
         return Argument(argument.spec, draw=draws[argument.spec.name])
     return argument if isinstance(supplied, Argument) else Argument(argument.spec, draw=draw_of(case, index))
-
-
-def _check_draws(operator: str | Callable[..., Any], draws: Mapping[str, Draw], names: Sequence[str]) -> None:
-    for name in draws:
-        if name not in names:
-            raise InvalidArgument(f"a draw for {name!r}", f"one of its inputs: {', '.join(names)}", signature(operator))
 
 
 def _read(value: Any) -> InputForm:
@@ -376,37 +357,15 @@ def _argument(value: InputForm, dtype: np.dtype | None) -> Argument:
     return Argument.constant(array)
 
 
-def build(case: Case) -> Network:
-    """The network, its outputs declared as far as they are known before a run.
-
-    Raises:
-        InvalidArgument: The shapes, element types or attributes do not fit each other.
-    """
-    proto = _model(case, [_declared(spec) for spec in case.results])
-    network = Network.from_proto(proto, name=case.name)
-    if not isinstance(case.operator, str):
-        attach_function(network.nodes[0], case.operator)
-    return network
-
-
-def infer_outputs(case: Case) -> tuple[TensorSpec, ...]:
-    """Name, shape and element type of each output: by the operator's schema, or else by running it once.
-
-    Raises:
-        InvalidArgument: The shapes, element types or attributes do not fit each other.
-    """
-    if not isinstance(case.operator, str):
-        return _observed_function(case, case.operator)
-    inferred = _inferred(case) if schema_of(case.domain, case.op_type) is not None else None
-    return inferred if inferred is not None else _observed(case)
-
-
 def _inferred(case: Case) -> tuple[TensorSpec, ...] | None:
-    names = _output_names(case)
-    proto = _model(case, [onnx.ValueInfoProto(name=name) for name in names])
-    _state_defaults(proto.graph.node[0])
+    proto = _model(case, [onnx.ValueInfoProto(name=name) for name in _output_names(case)])
+    node, schema = proto.graph.node[0], schema_of(case.domain, case.op_type)
+    if schema is not None:  # onnx 1.23 loses the defaults of MeanVarianceNormalization and STFT, and infers something else
+        present = {attribute.name for attribute in node.attribute}
+        defaults = {n: a.default_value for n, a in schema.attributes.items()}
+        node.attribute.extend(value for n, value in defaults.items() if value.name and n not in present)
     try:
-        onnx.checker.check_node(proto.graph.node[0], _context(proto))
+        onnx.checker.check_node(node, _context(proto))
         inferred_model = onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=True, data_prop=True)
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:
         raise InvalidArgument(
@@ -414,15 +373,6 @@ def _inferred(case: Case) -> tuple[TensorSpec, ...] | None:
         ) from error
     results = [_spec(value) for value in inferred_model.graph.output]
     return tuple(r for r in results if r is not None) if None not in results else None
-
-
-def _state_defaults(node: onnx.NodeProto) -> None:
-    """State all defaults: onnx 1.23 loses those of MeanVarianceNormalization and STFT, and infers something else."""
-    schema = schema_of(node.domain, node.op_type)
-    if schema is None:
-        return
-    names = {attribute.name for attribute in node.attribute}
-    node.attribute.extend(a.default_value for n, a in schema.attributes.items() if a.default_value.name and n not in names)
 
 
 def _output_names(case: Case) -> tuple[str, ...]:

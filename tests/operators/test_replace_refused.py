@@ -124,5 +124,5 @@ def test_shapes_are_inferred_once() -> None:
     executor = adapter("reference").prepare(network)
     executor(image)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(case_network, "infer_outputs", lambda case: pytest.fail("inferred again"))
+        patch.setattr(case_network, "_inferred", lambda case: pytest.fail("inferred again"))
         executor(image)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import prod
 from typing import Any
 
 import ml_dtypes
@@ -135,58 +134,44 @@ class PlacedArray:
         return self.before is None or equal_arrays(np.asarray(device.to_numpy(self.base)), self.before)
 
 
-def _within(device: Device[Any], base: np.ndarray, look: Callable[[Any], Any]) -> PlacedArray:
+def _with_axes(array: np.ndarray, device: Device[Any], axes: tuple[int, ...]) -> PlacedArray:
+    """The array as a view of its transpose; ``axes`` is its own inverse."""
+    base = np.array(array.transpose(axes), order="C")
     native = device.from_numpy(base)
-    return PlacedArray(look(native), native, base.copy())
+    return PlacedArray(permuted(native, axes), native, base.copy())
 
 
-def _reversed_axes(array: np.ndarray, device: Device[Any]) -> PlacedArray | None:
-    if array.ndim < 2:
-        return None
-    axes = tuple(range(array.ndim))[::-1]
-    return _within(device, np.array(array.transpose(axes), order="C"), lambda base: permuted(base, axes))
+def _fortran_order(array: np.ndarray, device: Device[Any]) -> PlacedArray:
+    return _with_axes(array, device, tuple(range(array.ndim))[::-1])
 
 
-def _swapped(array: np.ndarray, device: Device[Any]) -> PlacedArray | None:
-    if array.ndim < 3:
-        return None
-    axes = (*range(array.ndim - 2), array.ndim - 1, array.ndim - 2)
-    return _within(device, np.array(array.transpose(axes), order="C"), lambda base: permuted(base, axes))
+def _transposed(array: np.ndarray, device: Device[Any]) -> PlacedArray:
+    return _with_axes(array, device, (*range(array.ndim - 2), array.ndim - 1, array.ndim - 2))
 
 
-def _gapped(array: np.ndarray, shape: tuple[int, ...], index: tuple[slice, ...]) -> np.ndarray:
-    base = poison_of(np.zeros(shape, array.dtype))
-    base[index] = array
-    return base
+def _along_rows(array: np.ndarray, device: Device[Any], last: slice, length: int) -> PlacedArray:
+    """The array as a part of rows of this length, which are poisoned around it."""
+    base = poison_of(np.zeros((*array.shape[:-1], length), array.dtype))
+    base[..., last] = array
+    native = device.from_numpy(base)
+    return PlacedArray(native[(*[slice(None)] * (array.ndim - 1), last)], native, base.copy())
 
 
-def _every_second(array: np.ndarray, device: Device[Any]) -> PlacedArray | None:
-    if array.ndim < 1:
-        return None
-    index = (*[slice(None)] * (array.ndim - 1), slice(None, None, 2))
-    base = _gapped(array, (*array.shape[:-1], 2 * array.shape[-1]), index)
-    return _within(device, base, lambda native: native[index])
+def _every_second(array: np.ndarray, device: Device[Any]) -> PlacedArray:
+    return _along_rows(array, device, slice(None, None, 2), 2 * array.shape[-1])
 
 
-def _long_rows(array: np.ndarray, device: Device[Any]) -> PlacedArray | None:
-    if array.ndim < 2:
-        return None
-    index = (*[slice(None)] * (array.ndim - 1), slice(0, array.shape[-1]))
-    base = _gapped(array, (*array.shape[:-1], array.shape[-1] + _GAP), index)
-    return _within(device, base, lambda native: native[index])
+def _rows_apart(array: np.ndarray, device: Device[Any]) -> PlacedArray:
+    return _along_rows(array, device, slice(0, array.shape[-1]), array.shape[-1] + _GAP)
 
 
-def _backwards(array: np.ndarray, device: Device[Any]) -> PlacedArray | None:
-    if array.ndim < 1:
-        return None
-    index = (*[slice(None)] * (array.ndim - 1), slice(None, None, -1))
-    return _within(device, np.array(array[index], order="C"), lambda native: native[index])
+def _negative_stride(array: np.ndarray, device: Device[Any]) -> PlacedArray:
+    return _along_rows(array, device, slice(None, None, -1), array.shape[-1])
 
 
-def _later_start(array: np.ndarray, device: Device[Any]) -> PlacedArray | None:
-    size = prod(array.shape)
-    base = _gapped(array.reshape(-1), (size + 1,), (slice(1, None),))
-    return _within(device, base, lambda native: native[1:].reshape(array.shape))
+def _storage_offset(array: np.ndarray, device: Device[Any]) -> PlacedArray:
+    placed = _along_rows(array.reshape(-1), device, slice(1, None), array.size + 1)
+    return PlacedArray(placed.view.reshape(array.shape), placed.base, placed.before)
 
 
 def _odd_address(array: np.ndarray, device: Device[Any]) -> PlacedArray | None:
@@ -199,16 +184,16 @@ def _odd_address(array: np.ndarray, device: Device[Any]) -> PlacedArray | None:
     return PlacedArray(device.from_numpy(view), memory, memory.copy())
 
 
-LAYOUTS: Mapping[str, Callable[[np.ndarray, Device[Any]], PlacedArray | None]] = {
-    "Fortran order": _reversed_axes,
-    "transposed": _swapped,
-    "every second element": _every_second,
-    "rows apart": _long_rows,
-    "negative stride": _backwards,
-    "storage offset": _later_start,
-    "odd address": _odd_address,
+LAYOUTS: Mapping[str, tuple[int, Callable[[np.ndarray, Device[Any]], PlacedArray | None]]] = {
+    "Fortran order": (2, _fortran_order),
+    "transposed": (3, _transposed),
+    "every second element": (1, _every_second),
+    "rows apart": (2, _rows_apart),
+    "negative stride": (1, _negative_stride),
+    "storage offset": (0, _storage_offset),
+    "odd address": (0, _odd_address),
 }
-"""Name of a layout to a function that lays an array out so; ``None`` where an array cannot lie so."""
+"""Name of a layout to the dimensions that it takes, and a function that lays an array out so, where it can lie so."""
 
 
 @dataclass(eq=False)
@@ -247,25 +232,21 @@ class Arrangement:
         return all(placed.untouched(device) for placed in self.placed)
 
     def _lay_out(self, array: np.ndarray, device: Device[Any]) -> PlacedArray | None:
-        if not array.size:
+        dimensions, lay_out = LAYOUTS[self.layout]
+        if not array.size or array.ndim < dimensions:
             return None
         try:
-            placed = LAYOUTS[self.layout](array, device)
+            placed = lay_out(array, device)
         except Exception:  # frameworks refuse such views in their own ways: then there are no such arrays
             return None
-        return placed if placed is not None and self._as_meant(placed.view, array) else None
-
-    def _as_meant(self, view: Any, array: np.ndarray) -> bool:
-        """Whether the device kept the layout: some copy every view."""
-        strides = strides_of(view)
-        if strides is None:
-            return False
-        if self.layout == "odd address":
-            return not view.flags.aligned
-        if self.layout == "storage offset":
-            return True
-        plain = strides_of(np.empty(array.shape, np.uint8))
-        return strides != plain
+        strides = None if placed is None else strides_of(placed.view)
+        if placed is None or strides is None:
+            return None
+        if self.layout == "odd address":  # whether the device kept the layout: some copy every view
+            as_meant = not placed.view.flags.aligned
+        else:
+            as_meant = self.layout == "storage offset" or strides != strides_of(np.empty(array.shape, np.uint8))
+        return placed if as_meant else None
 
 
 def available_layouts(device: Device[Any], arrays: Mapping[str, np.ndarray]) -> list[str]:

@@ -5,7 +5,7 @@ The reference of a kernel that claims to compute a NumPy function is that functi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -21,7 +21,7 @@ from deep_bench.errors import DeepBenchError, Unsupported, UnsupportedOperator
 from deep_bench.graph import Network, operator_name
 from deep_bench.operators.case import Case
 from deep_bench.operators.checks.finding import Finding, KernelFailure, combined
-from deep_bench.operators.checks.problem import BackwardProblem, Prepared, Problem, finding_of, kernel_result, posed
+from deep_bench.operators.checks.problem import BackwardProblem, Prepared, Problem, finding_of, posed
 from deep_bench.operators.checks.slopes import Mover, moved_in_float64, narrowest, slopes_finding, ties_of
 from deep_bench.operators.operator import Operator
 from deep_bench.tensor import is_float, is_inexact
@@ -75,14 +75,12 @@ def _returned_gradient(operator: Operator[Any], problem: Problem, truth: Truth) 
     grads, inputs = problem.output_gradients(truth), truth.inputs
     prepared = Prepared(operator, problem.network)
     native_inputs, native = prepared.native(inputs), prepared.native(grads)
-    got = prepared.pull_back(native_inputs, [native.get(name) for name in prepared.executor.results])
+    gradients = prepared.pull_back(native_inputs, native)
     faults = [f"changes {argument}" for argument in changed(prepared, native_inputs, inputs, native, grads)]
-    order = [None if a is None else a.spec.name for a in prepared.executor.case.arguments]
-    for name, gradient in zip(order, got, strict=True):
-        if gradient is None or name is None or name not in inputs or not is_float(inputs[name].dtype):
+    for name, gradient in gradients.items():
+        if gradient is None or name not in inputs or not is_float(inputs[name].dtype):
             continue
-        doing = f"reading what {operator.name}.backward returned"
-        dtype = kernel_result(doing, lambda g=gradient: np.asarray(prepared.device.to_numpy(g)).dtype)  # type: ignore[misc]
+        dtype = prepared.read_gradient(gradient).dtype
         if dtype != inputs[name].dtype:
             faults.append(f"gives the gradient of {name} as {dtype} instead of {inputs[name].dtype}")
     if not faults:
@@ -176,12 +174,18 @@ def _judged(operator: Operator[Any], problem: Problem, backward: BackwardProblem
         names = frozenset(operator_name(node) for node in backward.truth.network.all_nodes())
         samples = backward.truth.sampled(len(backward.truth.samples), 5, norm_wise=names)
         whole = assess_whole(backward.truth, actual, backward.truth.outputs, samples)
+
+    def precisely() -> dict[str, np.ndarray]:
+        network, wide = in_float64(problem.network, backward.inputs)
+        grads = {name: array.astype(np.float64) for name, array in backward.grads.items()}
+        return kernel_gradients(operator, network, replace(backward, inputs=wide, grads=grads))[0]
+
     if not whole.clear:
         whole = backward.pullback.settled(
             backward.truth,
             whole,
             lambda: kernel_gradients(operator, problem.network, backward)[0],
-            lambda: _precise_gradients(operator, problem, backward),
+            precisely,
         )
     source = {gradient: name for name, gradient in backward.names.items()}
     word = "no information" if whole.clear and whole.information else whole.word
@@ -215,50 +219,22 @@ def kernel_gradients(
         operator: The kernel.
         network: The case's, in its own element types or in float64.
         backward: What is known of the gradients.
-    """
-    prepared = Prepared(operator, network)
-    native_inputs, native = prepared.native(backward.inputs), prepared.native(backward.grads)
-    gradients = prepared.pull_back(native_inputs, [native.get(name) for name in prepared.executor.results])
-    named = gradients_by_name(prepared, network, backward.inputs, gradients, backward.names)
-    return named, changed(prepared, native_inputs, backward.inputs, native, backward.grads)
-
-
-def _precise_gradients(operator: Operator[Any], problem: Problem, backward: BackwardProblem) -> dict[str, np.ndarray]:
-    network, wide = in_float64(problem.network, backward.inputs)
-    grads = {name: array.astype(np.float64) for name, array in backward.grads.items()}
-    return kernel_gradients(operator, network, replace(backward, inputs=wide, grads=grads))[0]
-
-
-def gradients_by_name(
-    prepared: Prepared, network: Network, inputs: Mapping[str, np.ndarray], got: Sequence[Any], names: Mapping[str, str]
-) -> dict[str, np.ndarray]:
-    """What ``backward`` returned, in NumPy; zeros for ``None``.
-
-    Args:
-        prepared: The kernel.
-        network: The case's.
-        inputs: What the gradients are of.
-        got: One gradient for each input of the operator.
-        names: Input to the name of its gradient.
 
     Raises:
         KernelFailure: A gradient that is no array.
     """
-    values = {**network.initializers, **inputs}
-    order = [None if v is None else str(v.name) for v in network.nodes[0].inputs]
-    doing = f"reading what {prepared.operator.name}.backward returned"
+    prepared = Prepared(operator, network)
+    native_inputs, native = prepared.native(backward.inputs), prepared.native(backward.grads)
+    values = {**network.initializers, **backward.inputs}
     gradients: dict[str, np.ndarray] = {}
-    for name, gradient in zip(order, got, strict=True):
-        if name is None or name not in names:
-            continue
-        if gradient is None:
-            gradients[names[name]] = np.zeros_like(np.asarray(values[name]))
-            continue
-        array = kernel_result(doing, lambda g=gradient: np.array(prepared.device.to_numpy(g)))  # type: ignore[misc]
-        if array.dtype == object:
-            raise KernelFailure(f"{prepared.operator.name}.backward returned a {type(gradient).__name__} for input {name}")
-        gradients[names[name]] = array
-    return gradients
+    for name, gradient in prepared.pull_back(native_inputs, native).items():
+        if name in backward.names:
+            array = np.zeros_like(np.asarray(values[name])) if gradient is None else prepared.read_gradient(gradient)
+            if gradient is not None and array.dtype == object:
+                came = f"{operator.name}.backward returned a {type(gradient).__name__} for input {name}"
+                raise KernelFailure(came)
+            gradients[backward.names[name]] = array
+    return gradients, changed(prepared, native_inputs, backward.inputs, native, backward.grads)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ import inspect
 import sys
 import types
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,41 +63,33 @@ def _faults(prepared: Prepared, problem: Problem) -> Iterator[str]:
     first, second = problem.truth(), problem.inputs(number=1)
     native_inputs = prepared.native(first.inputs)
     outputs = prepared.call(native_inputs)
-    yield from _wrong_kinds(prepared, native_inputs, outputs)
+    like = next(iter(native_inputs.values()), None)
+    like = prepared.device.from_numpy(np.zeros(1, np.float32)) if like is None else like
+    for name, output in outputs.items():
+        if not is_native(prepared.device, output, like):
+            came, expected = (f"{type(array).__module__}.{type(array).__qualname__}" for array in (output, like))
+            yield f"returns {name} as {came}, while arrays of its device are {expected}: convert it in forward"
     saved_outputs = prepared.read(outputs)
-    yield from _wrong_forms(saved_outputs, first)
+    for name, array in saved_outputs.items():
+        form = first.formats.get(name, array.dtype)
+        yield from wrong_form(name, (array.shape, array.dtype), (np.shape(first.outputs[name]), form))
     yield from _changed(prepared, native_inputs, first.inputs)
     if not prepared.operator.returns_views:
-        yield from _shared_with_inputs(native_inputs | dict(prepared.executor.parameters), outputs)
+        for name, source in _shared(outputs, native_inputs | dict(prepared.executor.parameters)):
+            yield f"output {name} shares memory with input {source}, which is to be declared: returns_views = True"
     again = prepared.native(second)
     later = prepared.call(again)
     yield from _changed(prepared, again, second)
     yield from _changed(prepared, prepared.executor.parameters, problem.network.initializers)
     if not prepared.operator.reuses_outputs:
-        yield from _shared_with_earlier(outputs, later)
+        declared = "which is to be declared: reuses_outputs = True"
+        for name, source in _shared(later, outputs):
+            suffix = "" if source == name else f" {source}"
+            yield f"output {name} shares memory with output{suffix} of an earlier call, {declared}"
         current_outputs = prepared.read(outputs)
         for name, before in saved_outputs.items():
             if not equal_arrays(before, current_outputs[name]):
-                yield f"a later call changes output {name} of an earlier one, which is to be declared: reuses_outputs = True"
-
-
-def _wrong_kinds(prepared: Prepared, native_inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Iterator[str]:
-    like = next(iter(native_inputs.values()), None)
-    like = prepared.device.from_numpy(np.zeros(1, np.float32)) if like is None else like
-    for name, output in outputs.items():
-        if not is_native(prepared.device, output, like):
-            came, expected = _kind(output), _kind(like)
-            yield f"returns {name} as {came}, while arrays of its device are {expected}: convert it in forward"
-
-
-def _kind(value: Any) -> str:
-    return f"{type(value).__module__}.{type(value).__qualname__}"
-
-
-def _wrong_forms(outputs: Mapping[str, np.ndarray], truth: Any) -> Iterator[str]:
-    for name, array in outputs.items():
-        form = truth.formats.get(name, array.dtype)
-        yield from wrong_form(name, (array.shape, array.dtype), (np.shape(truth.outputs[name]), form))
+                yield f"a later call changes output {name} of an earlier one, {declared}"
 
 
 def wrong_form(name: str, came: tuple[Sequence[Any], np.dtype], wanted: tuple[Sequence[Any], np.dtype]) -> Iterator[str]:
@@ -118,22 +111,10 @@ def _changed(prepared: Prepared, native_arrays: Mapping[str, Any], before: Mappi
             yield f"changes its input {name}"
 
 
-def _shared_with_inputs(native_arrays: Mapping[str, Any], outputs: Mapping[str, Any]) -> Iterator[str]:
+def _shared(outputs: Mapping[str, Any], sources: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Outputs with the arrays that they share memory with, by name."""
     for name, output in outputs.items():
-        for source, array in native_arrays.items():
-            if output is array or overlap(output, array):
-                yield f"output {name} shares memory with input {source}, which is to be declared: returns_views = True"
-
-
-def _shared_with_earlier(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> Iterator[str]:
-    for name, output in later.items():
-        for source, array in earlier.items():
-            if output is array or overlap(output, array):
-                suffix = "" if source == name else f" {source}"
-                yield (
-                    f"output {name} shares memory with output{suffix} of an earlier call, which is to be declared: "
-                    "reuses_outputs = True"
-                )
+        yield from ((name, source) for source, array in sources.items() if output is array or overlap(output, array))
 
 
 _SHOWN = 2
@@ -167,15 +148,11 @@ def memory_check(operator: Operator[Any], case: Case | Problem, *, seed: int = 0
     if not isinstance(operator, NativeOperator):
         return Finding("memory", problem.name, "not applicable", "it is no native kernel, whose buffers could be watched")
     methods = ["forward", "backward"] if operator.differentiates else ["forward"]
-    watched = _sanitized(operator) if problem.effort == "full" else None
+    watched = None
+    if problem.effort == "full":
+        with suppress(InvalidArgument):  # a library that is built already
+            watched = operator.sanitized()
     return combined("memory", problem.name, [_of(operator, watched, problem, method) for method in methods])
-
-
-def _sanitized(operator: NativeOperator) -> NativeOperator | None:
-    try:
-        return operator.sanitized()
-    except InvalidArgument:  # a library that is built already
-        return None
 
 
 def _of(operator: NativeOperator, watched: NativeOperator | None, problem: Problem, method: str) -> Finding:
@@ -197,8 +174,9 @@ def _guarded(operator: NativeOperator, problem: Problem, method: str) -> Finding
     inputs, attributes = prepared.executor.arguments(prepared.native(problem.inputs())), prepared.executor.attributes
     options: dict[str, Any] = {}
     if method == "backward":
-        answer = prepared.answer(problem.inputs())
-        options = {"grads": _grads(prepared, problem), "outputs": [answer[name] for name in prepared.executor.results]}
+        answer, grads = prepared.answer(problem.inputs()), _grads(problem)
+        results = prepared.executor.results
+        options = {"grads": [grads.get(name) for name in results], "outputs": [answer[name] for name in results]}
     violations = kernel_result(f"{operator.name}.{method}", lambda: trespasses(operator, inputs, attributes, **options))
     if violations:
         remainder = f"; and {len(violations) - _SHOWN} more" if len(violations) > _SHOWN else ""
@@ -218,17 +196,17 @@ def _under_sanitizer(watched: NativeOperator, problem: Problem, method: str) -> 
         if method == "forward":
             prepared.call(native_inputs)
         else:
-            prepared.pull_back(native_inputs, _grads(prepared, problem))
+            prepared.pull_back(native_inputs, _grads(problem))
     except MemoryViolation as violation:
         return Finding("memory", problem.name, "wrong", _summary(violation.report), place=f"{method}, AddressSanitizer")
     return Finding("memory", problem.name, "right", place=f"{method}, AddressSanitizer")
 
 
-def _grads(prepared: Prepared, problem: Problem) -> list[np.ndarray | None]:
+def _grads(problem: Problem) -> dict[str, np.ndarray]:
     drawn = problem.output_gradients(problem.truth())
     if not drawn:
         raise Unsupported("it has no floating-point outputs")
-    return [drawn.get(name) for name in prepared.executor.results]
+    return drawn
 
 
 def _summary(report: str) -> str:
@@ -369,16 +347,10 @@ def _run(operator: Operator[Any], problem: Problem, truth: Any) -> Finding:
     for _ in range(3):
         prepared.answer(truth.inputs)
     if operator.differentiates:
-        _pull_back(prepared, problem, truth)
+        grads = prepared.native(problem.output_gradients(truth))
+        with suppress(DeepBenchError):  # other checks say what is wrong with it
+            prepared.pull_back(prepared.native(truth.inputs), grads)
     return Finding("patches", problem.name, "right")
-
-
-def _pull_back(prepared: Prepared, problem: Problem, truth: Any) -> None:
-    grads = prepared.native(problem.output_gradients(truth))
-    try:
-        prepared.pull_back(prepared.native(truth.inputs), [grads.get(name) for name in prepared.executor.results])
-    except DeepBenchError:
-        return  # other checks say what is wrong with it
 
 
 def _functions() -> Iterator[tuple[Key, Any]]:

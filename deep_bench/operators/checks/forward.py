@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from deep_bench.check import judge
+from deep_bench.check.judge import judge
 from deep_bench.check.oracle import Effort, Truth
 from deep_bench.check.subject import SubjectCalls
 from deep_bench.check.verdict import Verdict
@@ -112,11 +112,8 @@ def _explained(parts: list[Finding]) -> list[Finding]:
     """Who computes as precisely as it states on normal inputs does so on others too: there it loses bits by their range."""
     if not any(p.place.startswith("normal") and p.word == "right" for p in parts):
         return parts
-    return [replace(p, reason=_BY_RANGE[p.place.split()[0]]) if _by_range(p) else p for p in parts]
-
-
-def _by_range(part: Finding) -> bool:
-    return part.word == "reduced precision" and part.place.split()[0] in _BY_RANGE
+    reasons = [_BY_RANGE.get(p.place.split()[0], "") if p.word == "reduced precision" else "" for p in parts]
+    return [replace(p, reason=reason) if reason else p for p, reason in zip(parts, reasons, strict=True)]
 
 
 def _on(operator: Operator[Any], problem: Problem, distribution: str, number: int, *, explicit: bool) -> Finding:

@@ -6,7 +6,7 @@ if it is no worse than its first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -219,16 +219,27 @@ class Prepared:
         """What the kernel gives for arrays of NumPy."""
         return self.read(self.call(self.native(arrays)))
 
-    def pull_back(self, inputs: Mapping[str, Any], grads: Sequence[Any]) -> tuple[Any, ...]:
-        """What ``backward`` gives for native arrays, one gradient or ``None`` for each input of the operator."""
+    def pull_back(self, inputs: Mapping[str, Any], grads: Mapping[str, Any]) -> dict[str, Any]:
+        """What ``backward`` gives for native arrays: each input of the operator to its gradient, or to ``None``.
 
-        def run() -> tuple[Any, ...]:
+        Args:
+            inputs: Name to array.
+            grads: Output to its gradient; ``backward`` gets ``None`` for one that is left out.
+        """
+
+        def run() -> dict[str, Any]:
             with np.errstate(all="ignore"):
-                gradients = self.executor.pull_back(inputs, grads)
+                gradients = self.executor.pull_back(inputs, [grads.get(name) for name in self.executor.results])
             self.device.synchronize()
-            return gradients
+            pairs = zip(self.executor.case.arguments, gradients, strict=True)
+            return {argument.spec.name: gradient for argument, gradient in pairs if argument is not None}
 
         return kernel_result(f"{self.operator.name}.backward", run)
+
+    def read_gradient(self, gradient: Any) -> np.ndarray:
+        """A gradient in NumPy."""
+        doing = f"reading what {self.operator.name}.backward returned"
+        return kernel_result(doing, lambda: np.array(self.device.to_numpy(gradient)))
 
 
 def kernel_result(doing: str, run: Callable[[], R]) -> R:

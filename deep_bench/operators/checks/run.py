@@ -88,7 +88,10 @@ def check_operator(
     """
     from deep_bench.operators.studies.contestants import operator_of
 
-    names = _chosen_checks(checks)
+    for name in checks or ():
+        if name not in CHECKS:
+            raise UnknownName("check", name, CHECKS)
+    names = [name for name in CHECKS if checks is None or name in checks]
     chosen = _cases(cases)
     operator = operator_of(operator)
     KernelAdapter(operator)  # refuses what computes nothing that is known
@@ -99,15 +102,6 @@ def check_operator(
             bar.set_postfix_str(f"{finding.case}, {finding.name}")
             bar.update()
     return Findings(operator.name, findings)
-
-
-def _chosen_checks(checks: Sequence[str] | None) -> list[str]:
-    if checks is None:
-        return list(CHECKS)
-    for name in checks:
-        if name not in CHECKS:
-            raise UnknownName("check", name, CHECKS)
-    return [name for name in CHECKS if name in checks]
 
 
 def _cases(cases: Iterable[Case] | Case) -> list[Case]:
@@ -133,7 +127,7 @@ def _findings(
     with (
         tempfile.TemporaryDirectory(prefix="deep-bench-", ignore_cleanup_errors=True) as folder,
         Worker(
-            f"{__name__}:CheckProcess",
+            f"{__name__}:check_runner",
             {"operator": dumped(operator, operator.name), "seed": seed, "effort": effort},
             label=operator.name,
             log=Path(folder) / "log",
@@ -149,7 +143,8 @@ def _findings(
                 yield finding
                 deaths = 0 if lived else deaths + 1
                 if deaths == _DEATHS:
-                    yield from not_checked(names[number + 1 :], case, f"{_DEATHS} checks in a row ended its process")
+                    reason = f"{_DEATHS} checks in a row ended its process"
+                    yield from (Finding(skipped, case.name, "not checked", reason) for skipped in names[number + 1 :])
                     break
 
 
@@ -169,8 +164,9 @@ class CheckRunner:
         self._originals = originals or Originals.taken()
         self._problem: Problem | None = None
 
-    def check(self, name: str, case: Case) -> Finding:
-        """One check of one case."""
+    def check(self, name: str, case: Case | bytes) -> Finding:
+        """One check of one case, which may be pickled."""
+        case = loaded(case, "the case") if isinstance(case, bytes) else case
         if self._problem is None or self._problem.case != case:
             self._problem = Problem(case, seed=self._seed, effort=self._effort)
         function = check_of(name)
@@ -200,24 +196,18 @@ def check_of(name: str) -> Any:
 _START_S = 120.0
 
 
-class CheckProcess:
-    """The checker as it lives in its own process.
+def check_runner(operator: bytes, seed: int, effort: Effort) -> CheckRunner:
+    """The runner as it lives in its own process, where the kernel is imported after the functions were noted.
 
     Args:
         operator: The kernel, pickled.
         seed, effort: As for `deep_bench.operators.checks.check_operator`.
     """
+    from deep_bench.operators.checks.contract import Originals
 
-    def __init__(self, operator: bytes, seed: int, effort: Effort) -> None:
-        from deep_bench.operators.checks.contract import Originals
-
-        originals = Originals.taken()
-        kernel = loaded(operator, "the operator")
-        self._runner = CheckRunner(kernel, seed, effort, originals.extended())
-
-    def check(self, name: str, case: bytes) -> Finding:
-        """One check of one case."""
-        return self._runner.check(name, loaded(case, "the case"))
+    originals = Originals.taken()
+    kernel = loaded(operator, "the operator")
+    return CheckRunner(kernel, seed, effort, originals.extended())
 
 
 def _checked(worker: Worker, name: str, case: Case) -> tuple[Finding, bool]:
@@ -229,8 +219,3 @@ def _checked(worker: Worker, name: str, case: Case) -> tuple[Finding, bool]:
         return Finding(name, case.name, "failed", reason), False
     except DeepBenchError as error:
         return Finding(name, case.name, "failed", first_line(error)), True
-
-
-def not_checked(names: Sequence[str], case: Case, reason: str) -> list[Finding]:
-    """What is said of checks that were not run."""
-    return [Finding(name, case.name, "not checked", reason) for name in names]

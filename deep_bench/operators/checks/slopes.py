@@ -301,25 +301,18 @@ class Mover:
         Args:
             grads: The gradients of the outputs in one vector; exact in their element types.
         """
-        native = self.prepared.native(self._split(grads))
-        native_inputs = self.prepared.native(self.inputs)
-        got = self.prepared.pull_back(native_inputs, [native.get(name) for name in self.prepared.executor.results])
-        order = [None if a is None else a.spec.name for a in self.prepared.executor.case.arguments]
+        prepared = self.prepared
         gradients: dict[str, np.ndarray] = {}
-        for name, gradient in zip(order, got, strict=True):
-            if name in self.inputs and is_float(self.inputs[name].dtype):
-                read = None if gradient is None else np.asarray(self.prepared.device.to_numpy(gradient))
-                gradients[name] = self._checked(name, read)
+        for name, gradient in prepared.pull_back(prepared.native(self.inputs), prepared.native(self._split(grads))).items():
+            if name not in self.inputs or not is_float(self.inputs[name].dtype):
+                continue
+            shape = self.inputs[name].shape
+            array = np.zeros(shape) if gradient is None else prepared.read_gradient(gradient)
+            if array.shape != shape:
+                came = f"the gradient of {name} with shape {list(array.shape)}"
+                raise KernelFailure(f"{prepared.operator.name}.backward returned {came}", f"shape {list(shape)}")
+            gradients[name] = array.astype(np.float64)
         return gradients
-
-    def _checked(self, name: str, gradient: np.ndarray | None) -> np.ndarray:
-        array = self.inputs[name]
-        if gradient is None:
-            return np.zeros(array.shape)
-        if gradient.shape != array.shape:
-            came = f"the gradient of {name} with shape {list(gradient.shape)}"
-            raise KernelFailure(f"{self.prepared.operator.name}.backward returned {came}", f"shape {list(array.shape)}")
-        return gradient.astype(np.float64)
 
     def _split(self, grads: np.ndarray) -> dict[str, np.ndarray]:
         if self._chosen is not None:

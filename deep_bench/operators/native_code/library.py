@@ -183,19 +183,33 @@ def call_by_signature(
         Unsupported: A tensor of another element type than the signature has.
         InvalidArgument: An attribute that it takes is missing or of another kind.
     """
-    check_types(signature, tensors, name)
-    read: list[list[ctypes.c_void_p]] = [[] for _ in tensors.read]
-    written: list[list[ctypes.c_void_p]] = [[] for _ in tensors.written]
+    arguments, read, written = _arranged(signature, name, tensors, attributes)
+    passed: list[Any] = []
+    for parameter, argument in zip(signature.parameters, arguments, strict=True):
+        if parameter.kind in ("read", "written"):
+            passed.append(ctypes.c_void_p())
+        else:
+            passed.append(_as_c(parameter, argument))
+    function.restype = _RETURNED[signature.returns]
+    pointers, written_pointers = ([[passed[i] for i in places] for places in side] for side in (read, written))
+    return NativeCall(partial(function, *passed), _FAILURE[signature.returns], pointers, written_pointers)
+
+
+def _arranged(
+    signature: Signature, function: str, tensors: CallTensors, attributes: Mapping[str, Plain]
+) -> tuple[list[Any], list[list[int]], list[list[int]]]:
+    """A function's arguments, ``None`` for tensors, and the places of each tensor that is read, and that is written."""
+    check_types(signature, tensors, function)
+    read: list[list[int]] = [[] for _ in tensors.read]
+    written: list[list[int]] = [[] for _ in tensors.written]
     arguments: list[Any] = []
     for parameter in signature.parameters:
         if parameter.kind in ("read", "written"):
-            pointer = ctypes.c_void_p()
-            (read if parameter.kind == "read" else written)[tensors.place(parameter)].append(pointer)
-            arguments.append(pointer)
+            (read if parameter.kind == "read" else written)[tensors.place(parameter)].append(len(arguments))
+            arguments.append(None)
         else:
-            arguments.append(_as_c(parameter, value_of(parameter, name, tensors, attributes)))
-    function.restype = _RETURNED[signature.returns]
-    return NativeCall(partial(function, *arguments), _FAILURE[signature.returns], read, written)
+            arguments.append(value_of(parameter, function, tensors, attributes))
+    return arguments, read, written
 
 
 def value_of(parameter: Parameter, function: str, tensors: CallTensors, attributes: Mapping[str, Plain]) -> Any:
@@ -366,25 +380,12 @@ def call_by_tvm(
         InvalidArgument: An attribute that it takes is missing or of another kind.
     """
     if signature is None:
-        arguments: list[Any] = [None] * (len(tensors.read) + len(tensors.written))
-        slots = [[TvmArgument(arguments, i)] for i in range(len(arguments))]
-        return _tvm_call(function, arguments, slots[: len(tensors.read)], slots[len(tensors.read) :])
-    check_types(signature, tensors, name)
-    read: list[list[TvmArgument]] = [[] for _ in tensors.read]
-    written: list[list[TvmArgument]] = [[] for _ in tensors.written]
-    arguments = []
-    for parameter in signature.parameters:
-        if parameter.kind in ("read", "written"):
-            place = (read if parameter.kind == "read" else written)[tensors.place(parameter)]
-            place.append(TvmArgument(arguments, len(arguments)))
-            arguments.append(None)
-        else:
-            arguments.append(value_of(parameter, name, tensors, attributes))
-    return _tvm_call(function, arguments, read, written)
-
-
-def _tvm_call(function: Any, arguments: list[Any], read: Any, written: Any) -> NativeCall:
-    return NativeCall(partial(_invoke_tvm, function, arguments), _tvm_failure, read, written)
+        n, m = len(tensors.read), len(tensors.written)
+        arguments, read, written = [None] * (n + m), [[i] for i in range(n)], [[n + i] for i in range(m)]
+    else:
+        arguments, read, written = _arranged(signature, name, tensors, attributes)
+    slots = ([[TvmArgument(arguments, i) for i in places] for places in side] for side in (read, written))
+    return NativeCall(partial(_invoke_tvm, function, arguments), _tvm_failure, *slots)
 
 
 def _invoke_tvm(function: Any, arguments: list[Any]) -> Any:

@@ -25,7 +25,7 @@ from deep_bench.operators.native_code import signature as plain_attributes
 from deep_bench.operators.native_code.build import BuildRecipe, BuiltLibrary, build_library, require_sanitizer
 from deep_bench.operators.native_code.library import MemoryViolation
 from deep_bench.operators.native_code.ready import ReadyCall, Specs, address, spec_of
-from deep_bench.operators.native_code.signature import CallTensors, NativeCall, Signature, backward_names, forward_names
+from deep_bench.operators.native_code.signature import CallTensors, backward_names, forward_names
 from deep_bench.operators.operator import Host, Operator
 from deep_bench.operators.results import gradients_of, infer_results, may_decide_shape
 from deep_bench.tensor import TensorSpec
@@ -193,7 +193,6 @@ class NativeOperator(Operator[Any]):
 
     @cached_property
     def _sanitizer(self) -> Sanitizer:
-
         return Sanitizer(self.recipe)
 
     def _accepting(self, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> ReadyCall:
@@ -262,37 +261,38 @@ class NativeOperator(Operator[Any]):
 
     @cached_property
     def _library(self) -> Any:
-        return (
-            library.load_tvm_module(self.built.path)
-            if self.built.route == "tvm-ffi"
-            else library.load_library(self.built.path)
-        )
-
-    def _function(self, direction: str) -> tuple[Any, str, Signature | None]:
-        recipe = self.recipe
-        name = recipe.function if direction == "forward" else str(recipe.backward)
-        signature = recipe.signature if direction == "forward" else recipe.backward_signature
-        find = library.tvm_function if self.built.route == "tvm-ffi" else library.library_function
-        return find(self._library, self.built.path, name), name, signature
+        load = library.load_tvm_module if self.built.route == "tvm-ffi" else library.load_library
+        return load(self.built.path)
 
     def _new(
         self, direction: str, read: Specs, written: Specs, attributes: Mapping[str, Any], *, depends: bool
     ) -> ReadyCall:
-        function, name, signature = self._function(direction)
-        values = plain_attributes.complete_attributes(self.recipe.computes, attributes)
+        recipe, forward = self.recipe, self.recipe.signature
+        if direction == "forward":
+            name, signature = recipe.function, forward
+        else:
+            name, signature = str(recipe.backward), recipe.backward_signature
+        find = library.tvm_function if self.built.route == "tvm-ffi" else library.library_function
+        function = find(self._library, self.built.path, name)
+        values = plain_attributes.complete_attributes(recipe.computes, attributes)
         names: dict[str, int] = {}
         if signature is not None:
-            forward = self.recipe.signature
             if direction == "forward":
                 names = forward_names(signature, read, written, name)
             elif forward is not None:
                 names = backward_names(signature, forward, name)
             used_names = [p.attribute for p in signature.parameters if p.attribute is not None]
-            plain_attributes.refuse_unused_attributes(self.recipe.computes, values, used_names, name)
+            plain_attributes.refuse_unused_attributes(recipe.computes, values, used_names, name)
         tensors = CallTensors(tuple(read), tuple(written), names)
         by_tvm = self.built.route == "tvm-ffi"
+        if by_tvm:
+            call = library.call_by_tvm(function, name, signature, tensors, values)
+        elif signature is None:
+            call = library.call_by_tensors(function, tensors, values)
+        else:
+            call = library.call_by_signature(function, name, signature, tensors, values)
         return ReadyCall(
-            self._call(function, name, signature, tensors, values),
+            call,
             name,
             tensors.read,
             tensors.written,
@@ -301,15 +301,6 @@ class NativeOperator(Operator[Any]):
             attributes=dict(attributes),
             depends=depends,
         )
-
-    def _call(
-        self, function: Any, name: str, signature: Signature | None, tensors: CallTensors, values: Mapping[str, Any]
-    ) -> NativeCall:
-        if self.built.route == "tvm-ffi":
-            return library.call_by_tvm(function, name, signature, tensors, values)
-        if signature is None:
-            return library.call_by_tensors(function, tensors, values)
-        return library.call_by_signature(function, name, signature, tensors, values)
 
 
 def _settings(inputs: Sequence[Any]) -> list[Any]:
@@ -343,10 +334,25 @@ class Sanitizer:
         extra = build.SANITIZE_CUDA if recipe.on_cuda else build.SANITIZE
         self.recipe = replace(recipe, sanitize=False, flags=(*extra, *recipe.flags))
         self._worker: Worker | None = None
+        if recipe.on_cuda:  # each request has a process of its own
+            return
+        built = build_library(self.recipe)  # here, where the compiler is not under the sanitizer
+        before = os.environ.get("ASAN_OPTIONS")
+        options = f"{_ASAN_OPTIONS}:{before}" if before else _ASAN_OPTIONS
+        folder = mkdtemp(prefix="deep-bench-sanitizer-")
+        self._worker = Worker(
+            "deep_bench.operators.native_code.sanitizer:SanitizedFunction",
+            {"pickled": dumped(self.recipe, self.recipe.function)},
+            label=self.recipe.function,
+            log=Path(folder) / "log",
+            environment={"LD_PRELOAD": _preloaded(built), "ASAN_OPTIONS": options},
+            lasting=True,
+        )
+        weakref.finalize(self, _end_worker, self._worker, folder)
 
     def setup(self, case: Case) -> None:
         """As `deep_bench.operators.Operator.setup`."""
-        if self.recipe.on_cuda:  # each request has a process of its own
+        if self.recipe.on_cuda:
             compute_sanitizer()
             build_library(self.recipe)
             return
@@ -371,45 +377,19 @@ class Sanitizer:
         sent = (tuple(map(_as_numpy, several)) for several in (grads, inputs, outputs))
         return self._ask("backward", *sent, dict(attributes))
 
-    def close(self) -> None:
-        """End the process."""
-        if self._worker is not None:
-            self._worker.close()
-            self._worker = None
-
     def _ask(self, method: str, *args: Any) -> Any:
-        if self.recipe.on_cuda:
+        worker = self._worker
+        if worker is None:
             return _ask_cuda(self.recipe, method, args)
-        worker = self._started()
         try:
             return worker.call(method, *args)
-        except KeyboardInterrupt:  # its answer would be taken for the next request's
-            self.close()
-            raise
         except WorkerDied as death:
             log = worker.log.read_text(encoding="utf-8", errors="replace")
-            self.close()
+            worker.log.unlink()  # the next process writes one of its own
             report = log[start:] if (start := log.find("=================\n==")) >= 0 else ""
             if "AddressSanitizer" not in report:
                 raise
             raise _violation(self.recipe.function, report) from death
-
-    def _started(self) -> Worker:
-        if self._worker is None:
-            built = build_library(self.recipe)  # here, where the compiler is not under the sanitizer
-            environment = {"LD_PRELOAD": _preloaded(built), "ASAN_OPTIONS": _asan_options()}
-            folder = mkdtemp(prefix="deep-bench-sanitizer-")
-            log = Path(folder) / "log"
-            arguments = {"pickled": dumped(self.recipe, self.recipe.function)}
-            self._worker = Worker(
-                "deep_bench.operators.native_code.sanitizer:SanitizedFunction",
-                arguments,
-                label=self.recipe.function,
-                log=log,
-                environment=environment,
-            )
-            weakref.finalize(self, _end_worker, self._worker, folder)
-        return self._worker
 
 
 def _end_worker(worker: Worker, folder: str) -> None:
@@ -473,11 +453,6 @@ def _preloaded(built: BuiltLibrary) -> str:
             "install it (Debian, Ubuntu: the package libasan of gcc's version)",
         )
     return ":".join(str(path) for path in libraries if path is not None)
-
-
-def _asan_options() -> str:
-    before = os.environ.get("ASAN_OPTIONS")
-    return f"{_ASAN_OPTIONS}:{before}" if before else _ASAN_OPTIONS
 
 
 def _violation(function: str, report: str) -> MemoryViolation:

@@ -344,7 +344,14 @@ class OperatorSystem:
         """
         originals = Originals.taken() if self._variant is None else None
         begin = perf_counter_ns()
-        adapter = self._adapter = self._variant.create() if self._variant is not None else KernelAdapter(self._operator())
+        if self._variant is not None:
+            adapter: Adapter[Any] = self._variant.create()
+        elif self._script is not None:
+            adapter = KernelAdapter(operator_in(Path(self._script[0]), self._script[1]))
+        else:
+            assert self._pickled is not None
+            adapter = KernelAdapter(as_operator(loaded(self._pickled, "the operator")))
+        self._adapter = adapter
         import_ns = perf_counter_ns() - begin
         self._originals = originals.extended() if originals is not None else None
         return {
@@ -379,7 +386,11 @@ class OperatorSystem:
             for remark in remarks(exposures(network, adapter.known_faults)):
                 error.add_note(remark)
             raise
-        self.threaded = self._works_in_threads()
+        if self._variant is not None:
+            self.threaded = self._variant.options.get("threads") != "1"
+        else:  # an operator in a process of a single thread does not work in several
+            tasks = Path("/proc/self/task")
+            self.threaded = not tasks.is_dir() or sum(1 for _ in tasks.iterdir()) > 1
         calls, unavailable, failed = _calls(problem, wanted)
         if COLD in calls:
             self.before = {COLD: flush_of(adapter)}
@@ -411,8 +422,10 @@ class OperatorSystem:
 
     def answers(self, seed: int) -> list[dict[str, np.ndarray]]:
         """The outputs for inputs of another seed: in memory of their own, and where those that are timed lie."""
-        problem, case = self._loaded(), self._posed()
-        arrays = case.arrays(seed)
+        problem = self._loaded()
+        if self._case is None:
+            raise Unsupported("no case is loaded", advice="call load(…) first")
+        arrays = self._case.arrays(seed)
         answers = [problem.answer(arrays), problem.answer_in_place(arrays)]
         return [self._as_declared(problem.network, outputs) for outputs in answers if outputs is not None]
 
@@ -445,19 +458,6 @@ class OperatorSystem:
                 attach_function(node, operator)
         return self._as_declared(network, self._ready().prepare(network)(inputs))
 
-    def _operator(self) -> Any:
-        if self._script is not None:
-            return operator_in(Path(self._script[0]), self._script[1])
-        assert self._pickled is not None
-        return as_operator(loaded(self._pickled, "the operator"))
-
-    def _works_in_threads(self) -> bool:
-        """An operator in a process of a single thread does not; of a framework its options tell."""
-        if self._variant is not None:
-            return self._variant.options.get("threads") != "1"
-        tasks = Path("/proc/self/task")
-        return not tasks.is_dir() or sum(1 for _ in tasks.iterdir()) > 1
-
     def _as_declared(self, network: Network, outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         return as_declared(network, outputs) if self._casts else dict(outputs)
 
@@ -469,11 +469,6 @@ class OperatorSystem:
     def _casts(self) -> bool:
         """A variant of another precision is judged by its values."""
         return self._variant is not None and "dtype" in self._variant.options
-
-    def _posed(self) -> Case:
-        if self._case is None:
-            raise Unsupported("no case is loaded", advice="call load(…) first")
-        return self._case
 
     def _ready(self) -> Adapter[Any]:
         if self._adapter is None:

@@ -19,7 +19,8 @@ from rich.table import Table
 from rich.text import Text
 from scipy.optimize import nnls
 
-from deep_bench.measure.rules import check
+from deep_bench.measure.compare import twins_line
+from deep_bench.measure.rules import kept_line
 from deep_bench.measure.units import amount, duration, duration_range, share, significant
 from deep_bench.operators.studies.settings import BACKWARD, BOTH, COLD, DISPATCH, FORWARD, NUMPY
 from deep_bench.operators.studies.trial import Trial, twin_word
@@ -188,16 +189,32 @@ def lines_below(study: Study) -> list[str]:
         [f"{label}, {_some(names)}: {f'{word}: ' if word else ''}{reason}" for (label, word, reason), names in cases.items()]
     )
     lines += _limited([line for trial in study.trials for line in _remarks(trial)])
-    lines += _unavailable(study)
-    lines += _absent_metrics(study)
+    absent = defaultdict(list)
+    for trial in study.trials:
+        for quantity, reason in trial.record.unavailable.items():
+            if quantity in _FURTHER_QUANTITIES:
+                absent[f"{quantity}: not available", reason].append(trial.label)
+    for trial in study.trials:
+        for metric in trial.record.metrics:
+            if metric["unavailable"]:
+                absent[str(metric["name"]), str(metric["unavailable"])].append(trial.label)
+    lines += [f"{subject}: {', '.join(dict.fromkeys(labels))}: {reason}" for (subject, reason), labels in absent.items()]
     lines += [line for label in study.contestants for line in _fixed(study, label)]
-    lines += _without_interval(study)
-    lines += _twins(study)
-    lines += _basis(study)
+    compared = [study.compare(trial.label, trial.case.label) for trial in study.trials if trial.label != study.base]
+    reasons = Counter(comparison.why for comparison in compared if comparison is not None and comparison.why)
+    lines += [f"no interval of {_of(number, len(compared))} ratios: {reason}" for reason, number in reasons.items()]
+    if study.twins is not None and study.twin is not None:
+        lines.append(twins_line(study.twins, str(study.twin.twin_of), kind="contestant", whole=" of the total"))
+    if study.launches > 1:
+        lines.append(f"{study.launches} launches: medians, intervals and ratios are over the medians of fresh processes")
+    elif study.launches:
+        within = "intervals are within one launch of each process"
+        lines.append(f"{within}: what differs between launches is seen with --launches 10")
     lines += study.record.notes
     if study.roofline is None:
         lines.append("no roofline of this machine was measured: deep-bench roofline")
-    lines += _rules(study)
+    if any(trial.blocks() for trial in study.trials):
+        lines.append(kept_line(study.record))
     if study.record.in_process:
         lines.append("measured in one process: the contestants could disturb each other")
     if study.interrupted:
@@ -212,61 +229,6 @@ def lines_below(study: Study) -> list[str]:
     return lines
 
 
-def _without_interval(study: Study) -> list[str]:
-    """Why ratios have no interval, and what to do."""
-    compared = [study.compare(trial.label, trial.case.label) for trial in study.trials if trial.label != study.base]
-    reasons = Counter(comparison.why for comparison in compared if comparison is not None and comparison.why)
-    return [f"no interval of {_of(number, len(compared))} ratios: {reason}" for reason, number in reasons.items()]
-
-
-def _twins(study: Study) -> list[str]:
-    """What the A/A pair says."""
-    ratio = study.twins
-    if ratio is None or study.twin is None:
-        return []
-    line = f"A/A: {study.twin.twin_of} against itself: ratio {significant(ratio.value)}"
-    if ratio.interval is None:
-        return [f"{line} without an interval: {ratio.why}"]
-    low, high = ratio.interval
-    spread = max(abs(low - 1), abs(high - 1))
-    line += f" ({significant(low)} to {significant(high)}); differences below {share(spread)} of the total mean nothing"
-    if not low <= 1 <= high:
-        line += "; the two should not differ: processes of one contestant do here, so use --launches 10"
-    return [line]
-
-
-def _basis(study: Study) -> list[str]:
-    """Whether intervals are over launches, or within one."""
-    if study.launches > 1:
-        return [f"{study.launches} launches: medians, intervals and ratios are over the medians of fresh processes"]
-    if not study.launches:
-        return []
-    return ["intervals are within one launch of each process: what differs between launches is seen with --launches 10"]
-
-
-def _rules(study: Study) -> list[str]:
-    """How the report does by the twelve rules of Hoefler and Belli."""
-    if not any(trial.blocks() for trial in study.trials):
-        return []
-    checks = check(study.record)
-    failing = ", ".join(str(c.number) for c in checks if c.state == "fails")
-    holding = sum(c.state == "holds" for c in checks)
-    fails = f", not rule {failing}" if failing else ""
-    return [f"of the twelve rules of Hoefler and Belli {holding} hold{fails} (why: deep-bench show --rules)"]
-
-
-def _unavailable(study: Study) -> list[str]:
-    reasons = defaultdict(list)
-    for trial in study.trials:
-        for quantity, reason in trial.record.unavailable.items():
-            if quantity in _FURTHER_QUANTITIES:
-                reasons[quantity, reason].append(trial.label)
-    return [
-        f"{quantity}: not available: {', '.join(dict.fromkeys(labels))}: {reason}"
-        for (quantity, reason), labels in reasons.items()
-    ]
-
-
 def _metrics(study: Study) -> list[str]:
     """The names of the metrics that found something."""
     return list(dict.fromkeys(str(m["name"]) for trial in study.trials for m in trial.record.metrics if m["values"]))
@@ -279,15 +241,6 @@ def _metric(trial: Trial, name: str) -> str:
         if metric["name"] == name and values:
             return amount(float(np.median(values)), str(metric["unit"]))
     return "–"
-
-
-def _absent_metrics(study: Study) -> list[str]:
-    reasons = defaultdict(list)
-    for trial in study.trials:
-        for metric in trial.record.metrics:
-            if metric["unavailable"]:
-                reasons[str(metric["name"]), str(metric["unavailable"])].append(trial.label)
-    return [f"{name}: {', '.join(dict.fromkeys(labels))}: {reason}" for (name, reason), labels in reasons.items()]
 
 
 def _remarks(trial: Trial) -> list[str]:
