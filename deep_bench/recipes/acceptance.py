@@ -16,7 +16,7 @@ from deep_bench.errors import InvalidArgument, nearest
 from deep_bench.measure.units import in_unit, read_amount
 from deep_bench.recipes.cell import Cell
 from deep_bench.recipes.faults import at_line, line_of, several
-from deep_bench.recipes.levels.level import VERDICTS, FigureKind
+from deep_bench.recipes.level import VERDICTS, FigureKind
 from deep_bench.results.result import LABEL_NAMES, text_of
 from deep_bench.yaml_text import Place
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deep_bench.recipes.levels.level import CommandTask, Level, LevelFields
+from deep_bench.recipes.level import CommandTask, Level, LevelFields
 
 
 @dataclass(frozen=True)

@@ -169,6 +169,10 @@ class LevelFields(RecipePart):
         """An option that may be there several times."""
         yield from (f"--{option}={value}" for value in values)
 
+    def framework_options(self) -> Iterator[str]:
+        """The frameworks, each with its threads."""
+        yield from self.repeated("on", (with_threads(name, self.threads) for name in self.systems))
+
     def with_values(self, *names: str) -> Iterator[str]:
         """Options of the same names as fields, of those that have a value."""
         for name in names:
