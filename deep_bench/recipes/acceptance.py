@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from deep_bench.errors import InvalidArgument, nearest
 from deep_bench.measure.units import in_unit, read_amount
-from deep_bench.recipes.cell import Cell
+from deep_bench.recipes.cell import VERDICTS, Cell, FigureKind
 from deep_bench.recipes.faults import at_line, line_of, several
-from deep_bench.recipes.level import VERDICTS, FigureKind
 from deep_bench.results.result import LABEL_NAMES, text_of
 from deep_bench.yaml_text import Place
 

@@ -24,7 +24,7 @@ from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt
 from deep_bench import communicators, datasets, distributed_optimizers, networks, optimizers, samplers, suites
 from deep_bench.errors import DeepBenchError, InvalidArgument, UnknownName, nearest
 from deep_bench.operators.studies import settings as q
-from deep_bench.recipes.level import (
+from deep_bench.recipes.cell import (
     RANK_LABELS,
     SYSTEM_LABELS,
     TIME,

@@ -22,8 +22,7 @@ from deep_bench.cli import operators, run
 from deep_bench.cli.verb import SECONDS, Verb, settings_options
 from deep_bench.errors import InvalidArgument
 from deep_bench.operators.studies.settings import OperatorSettings, StudySettings
-from deep_bench.recipes.cell import CommandTask
-from deep_bench.recipes.level import LevelFields
+from deep_bench.recipes.cell import CommandTask, LevelFields
 from deep_bench.recipes.levels import NetworkFields, OperatorsFields
 from deep_bench.study.settings import Count, Keywords, MeasurementSettings, NetworkSettings, Seconds
 
