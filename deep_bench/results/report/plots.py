@@ -553,7 +553,8 @@ def _draw_speed_ups(drawing: Drawing, record: ScalingRecord, title: str) -> None
 
 
 def _rank_labels(record: ScalingRecord) -> dict[int, str]:
-    return {point.ranks: str(point.ranks) for point in (*record.points, *record.measured)}
+    every = [*(point.ranks for point in record.points), *(run.ranks for run in record.measured)]
+    return {ranks: str(ranks) for ranks in every}
 
 
 MOST_RUNS = 30
