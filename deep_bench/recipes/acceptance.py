@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from deep_bench.errors import InvalidArgument, nearest
 from deep_bench.measure.units import in_unit, read_amount
-from deep_bench.recipes.cell import Cell
+from deep_bench.recipes.cell import VERDICTS, Cell, FigureKind
 from deep_bench.recipes.faults import at_line, line_of, several
-from deep_bench.recipes.levels.level import VERDICTS, FigureKind
 from deep_bench.results.result import LABEL_NAMES, text_of
 from deep_bench.yaml_text import Place
 
 if TYPE_CHECKING:
-    from deep_bench.results.result import Figure, Result
+    from deep_bench.results.result import Result
 
 FACTOR = "factor."
 """Before the label of a factor that has the name of another label."""
@@ -155,9 +154,6 @@ class Rule:
             return RuleOutcome(
                 self, False, f"no such figure: there are {available}; {nearest(self.figure, result.figures)}".rstrip("; ")
             )
-        return self._of(figure)
-
-    def _of(self, figure: Figure) -> RuleOutcome:
         if self.better != figure.direction:
             return RuleOutcome(self, False, wrong_direction(figure.direction))
         from deep_bench.results.results import amount_text
@@ -168,13 +164,8 @@ class Rule:
             return RuleOutcome(self, False, str(error))
         if math.isnan(figure.median):
             return RuleOutcome(self, False, "it has no samples")
-        interval = figure.interval
-        remark = ""
-        if interval is None:
-            remark = WITHOUT
-        elif interval.low <= limit <= interval.high:
-            remark = WITHIN
-        text = amount_text(figure.median, figure.unit)
+        interval, text = figure.interval, amount_text(figure.median, figure.unit)
+        remark = WITHOUT if interval is None else WITHIN if interval.low <= limit <= interval.high else ""
         finding = f"{text}; {remark}" if remark else text
         return RuleOutcome(self, self._holds(figure.median, limit), finding, remark=remark)
 
@@ -262,7 +253,11 @@ def judge_rules(rules: Sequence[Rule], results: Sequence[Result]) -> list[RuleOu
     """
     judgements = []
     for rule in rules:
-        about = [result for result in results if all(_label_of(result, name) == value for name, value in rule.where.items())]
+        about = []
+        for result in results:  # where a factor has the name of another label, the factor is meant
+            labels = {name: result.labels.get(f"{FACTOR}{name}", result.labels.get(name)) for name in rule.where}
+            if labels == dict(rule.where):
+                about.append(result)
         if not about:
             which = ", ".join(f"{name}={value}" for name, value in rule.where.items())
             judgements.append(RuleOutcome(rule, False, f"no result{' with ' + which if which else ''}"))
@@ -270,11 +265,6 @@ def judge_rules(rules: Sequence[Rule], results: Sequence[Result]) -> list[RuleOu
             judgement = rule.judge(result)
             judgements.append(replace(judgement, result=result.name))
     return judgements
-
-
-def _label_of(result: Result, name: str) -> str | None:
-    """A label; where a factor has the name of another label, the factor is meant."""
-    return result.labels.get(f"{FACTOR}{name}", result.labels.get(name))
 
 
 CellFigures = tuple[Cell, Mapping[str, FigureKind]]
@@ -305,7 +295,12 @@ def check_accepted(
         if name not in figure_names:
             faults.append(_no_figure(name, "metrics", cells[0][0], figure_names, line_of(lines, ("metrics", number))))
     for rule in rules:
-        faults += _wrong_where(rule, [cell for cell, _ in cells], lines) or _wrong_figure(rule, cells, lines)
+        in_where = _wrong_where(rule, [cell for cell, _ in cells], lines)
+        faults += in_where
+        line = line_of(lines, (*rule.place, rule.figure))
+        about = ((cell, figures) for cell, figures in cells if not in_where and rule.about(cell))
+        in_figures = (_wrong_figure(rule, cell, figures, line) for cell, figures in about)
+        faults += [fault for fault in in_figures if fault is not None][:1]  # of the first cell in which something is wrong
     if faults:
         raise several(list({fault.came: fault for fault in faults}.values()))
 
@@ -330,15 +325,7 @@ def _wrong_where(rule: Rule, cells: Sequence[Cell], lines: Mapping[Place, int]) 
     return faults
 
 
-def _wrong_figure(rule: Rule, cells: Sequence[CellFigures], lines: Mapping[Place, int]) -> list[InvalidArgument]:
-    """What is wrong in the first cell in which something is."""
-    line = line_of(lines, (*rule.place, rule.figure))
-    about = ((cell, figures) for cell, figures in cells if rule.about(cell))
-    faults = (_in_cell(rule, cell, figures, line) for cell, figures in about)
-    return [fault for fault in faults if fault is not None][:1]
-
-
-def _in_cell(rule: Rule, cell: Cell, kinds: Mapping[str, FigureKind], line: int | None) -> InvalidArgument | None:
+def _wrong_figure(rule: Rule, cell: Cell, kinds: Mapping[str, FigureKind], line: int | None) -> InvalidArgument | None:
     about = f"{at_line(line)}{rule.figure!r} of accept"
     if rule.figure == VERDICT:
         possible = cell.fields.verdicts

@@ -18,7 +18,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -37,7 +37,6 @@ from deep_bench.recipes.requirements import environment_variables
 from deep_bench.records.folders import output_folder
 from deep_bench.records.store import read_model, written
 from deep_bench.records.store import replace as store_replace
-from deep_bench.registry import Registry
 from deep_bench.workers.evidence import cause, oom_kills
 from deep_bench.yaml_text import parsed, text_in
 
@@ -481,10 +480,7 @@ def run_process(
             process.wait()
         if process.returncode not in (0, 1, 2):
             end_leftovers(output)
-    return _ending(process.returncode, kills, overrun, limit_s, output, perf_counter() - begin)
-
-
-def _ending(code: int, kills: int | None, overrun: bool, limit_s: float, output: Path, seconds: float) -> ProcessEnding:
+    code, seconds = process.returncode, perf_counter() - begin
     if overrun:
         return ProcessEnding(None, f"it took longer than its limit of {limit_s:g} s", seconds)
     if code < 0:
@@ -594,7 +590,13 @@ def _measure_attempt(store: Store, cell: Cell) -> CellState:
         raise
     except (DeepBenchError, OSError) as error:
         return _keep_state(store, cell, state.model_copy(update={"state": "failed", "why": " ".join(str(error).split())}))
-    return _keep_state(store, cell, _end_state(state, ending, _note_factors(store, cell)))
+    complete, reason = _note_factors(store, cell), ending.why
+    fine = complete and ending.status in (0, _WRONG)
+    if ending.status == 0 and not complete:
+        reason = "it left no record of a run that came to its end"
+    end = "done" if fine else "interrupted" if ending.status == INTERRUPTED else "failed"
+    changes = {"state": end, "why": reason, "status": ending.status, "seconds": ending.seconds}
+    return _keep_state(store, cell, state.model_copy(update=changes))
 
 
 def _note_factors(store: Store, cell: Cell) -> bool:
@@ -602,16 +604,6 @@ def _note_factors(store: Store, cell: Cell) -> bool:
         return note_factors(cell, store.folder(cell))
     except InvalidArgument as error:
         raise store.full(error.came, cell) from error
-
-
-def _end_state(state: CellState, ending: ProcessEnding, complete: bool) -> CellState:
-    fine = ending.status == 0 or (ending.status == _WRONG and complete)
-    reason = ending.why
-    if ending.status == 0 and not complete:
-        fine, reason = False, "it left no record of a run that came to its end"
-    end = "done" if fine else "interrupted" if ending.status == INTERRUPTED else "failed"
-    changes = {"state": end, "why": reason, "status": ending.status, "seconds": ending.seconds}
-    return state.model_copy(update=changes)
 
 
 def _keep_state(store: Store, cell: Cell, state: CellState) -> CellState:
@@ -649,17 +641,17 @@ def _usable(cell: Cell) -> tuple[Cell | None, list[str]]:
     name, registry, systems = cell.fields.systems_field, cell.fields.registry, cell.fields.systems
     if not systems:
         return cell, []
-    absent = {system: missing for system in systems if (missing := _missing(registry, system))}
-    reasons = [f"{system} is not installed here ({', '.join(missing)})" for system, missing in absent.items()]
-    remaining = [system for system in systems if system not in absent]
+    reasons, remaining = [], []
+    for system in systems:
+        head = system.partition(":")[0]
+        # whatever is not registered here says itself what it lacks
+        missing = registry.missing(head) if "@" not in head and head in registry else ()
+        if missing:
+            reasons.append(f"{system} is not installed here ({', '.join(missing)})")
+        else:
+            remaining.append(system)
     if not remaining and not getattr(cell.fields, "kernels", []):
         return None, reasons
     single = isinstance(getattr(cell.fields, name), str)
     fields = cell.fields.model_copy(update={name: remaining[0] if single else remaining})
     return replace(cell, fields=fields), reasons
-
-
-def _missing(registry: Registry, system: str) -> Iterable[str]:
-    """The packages that a registered system lacks; whatever else is named says itself what it lacks."""
-    name = system.partition(":")[0]
-    return registry.missing(name) if "@" not in name and name in registry else ()

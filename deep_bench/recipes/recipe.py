@@ -22,10 +22,9 @@ from pydantic import Field, PositiveInt, ValidationError
 from deep_bench.environments import Declarations
 from deep_bench.errors import DeepBenchError, FrameworkMissing, InvalidArgument, nearest
 from deep_bench.recipes.acceptance import Rule, check_accepted, rules_of
-from deep_bench.recipes.cell import Cell
+from deep_bench.recipes.cell import Cell, Level, Word, matching
 from deep_bench.recipes.faults import at_line, check_plain, in_file, kind_of, line_of, names, refusal, unknown_field
 from deep_bench.recipes.levels import LEVELS
-from deep_bench.recipes.levels.level import Level, Word, matching
 from deep_bench.study.settings import Seconds
 from deep_bench.yaml_text import Place, RecipePart, parsed, parsed_with_lines, text_in
 

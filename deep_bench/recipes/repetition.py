@@ -48,7 +48,7 @@ from deep_bench.records.store import digest as store_digest
 from deep_bench.records.store import read_model, written
 from deep_bench.records.table import columns, print_note
 from deep_bench.results import Result, Results, gather
-from deep_bench.results.change import severity
+from deep_bench.results.change import Comparison, severity
 from deep_bench.results.comparing import compare
 from deep_bench.results.comparisons import Comparisons
 from deep_bench.results.pairing import differing, facts_of
@@ -126,17 +126,16 @@ def _code(manifest: Manifest, folder: Path, *, local: bool) -> list[str]:
 
 def _starts_programs(file: Path) -> bool:
     """Whether a recipe declares environments or jobs, or cannot be read to tell."""
+
+    def has_commands(content: Any) -> bool:
+        if isinstance(content, Mapping):
+            return any(str(key) in _COMMANDS or has_commands(value) for key, value in content.items())
+        return isinstance(content, list) and any(map(has_commands, content))
+
     try:
-        content = parsed(file.read_text(encoding="utf-8"), file.name)
+        return has_commands(parsed(file.read_text(encoding="utf-8"), file.name))
     except (DeepBenchError, UnicodeDecodeError):
         return True
-    return _has(content)
-
-
-def _has(content: Any) -> bool:
-    if isinstance(content, Mapping):
-        return any(str(key) in _COMMANDS or _has(value) for key, value in content.items())
-    return isinstance(content, list) and any(map(_has, content))
 
 
 NamedDigests: TypeAlias = Iterator[tuple[str, str]]
@@ -361,39 +360,38 @@ class Repetition:
         """
         out = io.StringIO()
         console = Console(file=out, width=width or columns(), highlight=False, color_system=None)
-        for line in _repetition_lines(self):
+        for line in self._lines():
             print_note(console, line)
         if self.comparisons is not None:
             print_note(console, "figures then and now; two machines, or two days, may differ in them:")
             out.write(self.comparisons.table(width) + "\n")
         return printable(out.getvalue().rstrip("\n"))
 
+    def _lines(self) -> Iterator[str]:
+        yield f"verdict: {self.verdict}"
+        yield from (f"- {_short(reason)}" for reason in self.reasons)
+        yield from _list_line("not the same to the last bit", self.bits.differ)
+        where = "a clean environment from its lock" if self.clean else "the environment that is here"
+        yield f"run in {where}: {_short(shlex.join(self.command))}; exit status {self.status}"
+        yield f"what it said: {self.log}"
+        if self.status != 0 and not self.verdict.startswith("repeated"):
+            yield from (f"| {shortened(line.rstrip(), 200)}" for line in self.last_lines())
+        if self.differences:
+            yield "other than then:"
+            yield from (f"- {name}: {_short(a)} → {_short(b)}" for name, (a, b) in self.differences.items())
+        else:
+            yield "the environment is the same in all that is compared"
+        yield from _list_line("variables of the run that were not set", self.not_set)
+        yield from _list_line("variables of this machine that the clean environment was not given", self.dropped)
+        yield from (f"not in the bundle: {_short(omission_line(omission))}" for omission in self.manifest.left)
+        if self.why:
+            yield f"figures were not compared: {_short(self.why)}"
+
     def __str__(self) -> str:
         return self.report()
 
 
 _LISTED = 10
-
-
-def _repetition_lines(repetition: Repetition) -> Iterator[str]:
-    yield f"verdict: {repetition.verdict}"
-    yield from (f"- {_short(reason)}" for reason in repetition.reasons)
-    yield from _list_line("not the same to the last bit", repetition.bits.differ)
-    where = "a clean environment from its lock" if repetition.clean else "the environment that is here"
-    yield f"run in {where}: {_short(shlex.join(repetition.command))}; exit status {repetition.status}"
-    yield f"what it said: {repetition.log}"
-    if repetition.status != 0 and not repetition.verdict.startswith("repeated"):
-        yield from (f"| {shortened(line.rstrip(), 200)}" for line in repetition.last_lines())
-    if repetition.differences:
-        yield "other than then:"
-        yield from (f"- {name}: {_short(a)} → {_short(b)}" for name, (a, b) in repetition.differences.items())
-    else:
-        yield "the environment is the same in all that is compared"
-    yield from _list_line("variables of the run that were not set", repetition.not_set)
-    yield from _list_line("variables of this machine that the clean environment was not given", repetition.dropped)
-    yield from (f"not in the bundle: {_short(omission_line(omission))}" for omission in repetition.manifest.left)
-    if repetition.why:
-        yield f"figures were not compared: {_short(repetition.why)}"
 
 
 def _list_line(heading: str, names: tuple[str, ...]) -> Iterator[str]:
@@ -534,9 +532,20 @@ def _compare_records(
     after = gather(folder / AGAIN) if (folder / AGAIN).is_dir() else Results()
     then, current = load_records(before.files()), load_records(after.files())
     comparisons, reason = None, ""
+    # what differs in any pair of environments of the same framework
+    differences: dict[str, tuple[str, str]] = {}
+    for result in after:
+        framework = result.labels.get("framework")
+        first = next((candidate for candidate in before if candidate.labels.get("framework") == framework), None)
+        if first is not None:
+            differences |= differing(facts_of(first), facts_of(result))
     if before and after:
         try:
-            comparisons = compare(before, after, factor="record", margin=margin, allow=_names_allowed(before, after))
+            # everything about environments may differ: it is told, and what follows of it is what is asked
+            facts = {name for result in (*before, *after) for name in facts_of(result)}
+            labels = {name for result in (*before, *after) for name in result.labels}
+            allow = sorted(facts | labels & {"version", "device"})
+            comparisons = compare(before, after, factor="record", margin=margin, allow=allow)
         except Incomparable as error:
             reason = str(error)
     return Repetition(
@@ -550,30 +559,12 @@ def _compare_records(
         given=Bits.of(input_digests(then), input_digests(current)),
         bits=Bits.of(output_digests(then), output_digests(current)),
         comparisons=comparisons,
-        differences=_differences(before, after),
+        differences=differences,
         not_set=tuple(variables_not_set(manifest)),
         dropped=() if local else tuple(dropped_variables()),
         why=reason,
         unread=tuple(map(str, after.refused)),
     )
-
-
-def _differences(before: Results, after: Results) -> dict[str, tuple[str, str]]:
-    """What differs in any pair of environments of the same framework."""
-    differences: dict[str, tuple[str, str]] = {}
-    for current in after:
-        then = next(
-            (candidate for candidate in before if candidate.labels.get("framework") == current.labels.get("framework")), None
-        )
-        if then is not None:
-            differences |= differing(facts_of(then), facts_of(current))
-    return differences
-
-
-def _names_allowed(before: Results, after: Results) -> list[str]:
-    """Everything about environments may differ: it is told, and what follows of it is what is asked."""
-    names = {name for result in (*before, *after) for name in (*facts_of(result), *result.labels)}
-    return sorted(names & {"version", "device", *(name for result in (*before, *after) for name in facts_of(result))})
 
 
 REPETITION_FILE = "repetition.json"
@@ -591,6 +582,12 @@ class FigureRecord(RecordModel):
     value: float
     interval: tuple[float, float] | None = None
     word: str
+
+    @classmethod
+    def of(cls, comparison: Comparison) -> FigureRecord:
+        """A comparison as it is recorded."""
+        facts = {**vars(comparison.estimate), **vars(comparison)}
+        return cls(**{name: facts[name] for name in cls.model_fields})
 
 
 class RepetitionRecord(RecordModel):
@@ -652,20 +649,7 @@ def keep_repetition(repetition: Repetition) -> Path:
         missing=list(repetition.bits.missing),
         differences=dict(repetition.differences),
         dropped=list(repetition.dropped),
-        figures=[
-            FigureRecord(
-                name=comparison.name,
-                metric=comparison.metric,
-                unit=comparison.unit,
-                before=comparison.estimate.before,
-                after=comparison.estimate.after,
-                scale=comparison.estimate.scale,
-                value=comparison.estimate.value,
-                interval=comparison.estimate.interval,
-                word=comparison.word,
-            )
-            for comparison in repetition.comparisons or ()
-        ],
+        figures=[FigureRecord.of(comparison) for comparison in repetition.comparisons or ()],
         environment=capture(),
     )
     return written(

@@ -25,7 +25,7 @@ from deep_bench.errors import DeepBenchError
 from deep_bench.graph import Network, as_network
 from deep_bench.measure.progress import Bars
 from deep_bench.recipes.cell import Cell
-from deep_bench.recipes.levels.network import made_network
+from deep_bench.recipes.levels import made_network
 from deep_bench.recipes.recipe import Experiment
 from deep_bench.registry import Registry
 from deep_bench.variant import Variant, lean_frameworks

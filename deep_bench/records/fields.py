@@ -3,6 +3,7 @@ measured them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -18,16 +19,45 @@ MOMENTS = "begin on "
 """Quantities of such a name are moments, counted from the first of their block; all others are durations."""
 
 
-def whole_numbers(value: Any) -> NDArray[np.int64]:
-    """A row of whole numbers.
+def row_of(dtype: type[np.generic], kinds: str, items: str) -> Callable[[Any], NDArray[Any]]:
+    """What makes a row of one NumPy type, and refuses what is none.
 
-    Raises:
-        ValueError: It is none.
+    Args:
+        dtype: Its type.
+        kinds: The kinds of NumPy types that it is made from.
+        items: What they are, for the message.
+
+    Example:
+        >>> row_of(np.bool_, "b", "true and false")([1])
+        Traceback (most recent call last):
+            ...
+        ValueError: a list of true and false expected
     """
-    array = np.asarray(value)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise ValueError("a list of whole numbers expected")
-    return array.astype(np.int64)
+
+    def check(value: Any) -> NDArray[Any]:
+        array = np.asarray(value)
+        if array.ndim != 1 or (array.size and array.dtype.kind not in kinds):
+            raise ValueError(f"a list of {items} expected")
+        return array.astype(dtype)
+
+    return check
+
+
+def listed(
+    check: Callable[[Any], NDArray[Any]], items: dict[str, Any], write: Callable[[Any], list[Any]] = np.ndarray.tolist
+) -> tuple[BeforeValidator, PlainSerializer, WithJsonSchema]:
+    """The annotations of a field that holds a row: how it is checked and written, and its schema.
+
+    Args:
+        check: Makes the row of what was read.
+        items: The schema of an element.
+        write: Makes a list of the row.
+    """
+    schema = WithJsonSchema({"type": "array", "items": items})
+    return BeforeValidator(check), PlainSerializer(write, return_type=list), schema
+
+
+_whole_numbers = row_of(np.int64, "iu", "whole numbers")
 
 
 def nanoseconds(value: Any, least: int = 0) -> NDArray[np.int64]:
@@ -48,28 +78,16 @@ def nanoseconds(value: Any, least: int = 0) -> NDArray[np.int64]:
             ...
         ValueError: number 1 is -5: a whole number from 0 to 2^60 expected
     """
-    array = whole_numbers(value)
+    array = _whole_numbers(value)
     wrong = np.flatnonzero((array < least) | (array > LONGEST_NS))
     if len(wrong):
         raise ValueError(f"number {wrong[0]} is {np.asarray(value)[wrong[0]]}: a whole number from {least} to 2^60 expected")
     return array
 
 
-def _flags(value: Any) -> NDArray[np.bool_]:
-    array = np.asarray(value)
-    if array.ndim != 1 or (array.size and array.dtype.kind != "b"):
-        raise ValueError("a list of true and false expected")
-    return array.astype(np.bool_)
-
-
-def _listed(minimum: dict[str, int]) -> tuple[Any, Any]:
-    """How a row of whole numbers is written."""
-    items = {"type": "integer", **minimum}
-    return PlainSerializer(np.ndarray.tolist, return_type=list), WithJsonSchema({"type": "array", "items": items})
-
-
-WholeNumbers = Annotated[NDArray[np.int64], BeforeValidator(whole_numbers), *_listed({})]
-Nanoseconds = Annotated[NDArray[np.int64], BeforeValidator(nanoseconds), *_listed({"minimum": 0, "maximum": LONGEST_NS})]
+Flags = Annotated[NDArray[np.bool_], *listed(row_of(np.bool_, "b", "true and false"), {"type": "boolean"})]
+WholeNumbers = Annotated[NDArray[np.int64], *listed(_whole_numbers, {"type": "integer"})]
+Nanoseconds = Annotated[NDArray[np.int64], *listed(nanoseconds, {"type": "integer", "minimum": 0, "maximum": LONGEST_NS})]
 """Durations, moments and counts."""
 
 
@@ -109,14 +127,6 @@ def date(value: datetime) -> datetime:
 
 Date = Annotated[datetime, AfterValidator(date)]
 """When a run began."""
-
-
-Flags = Annotated[
-    NDArray[np.bool_],
-    BeforeValidator(_flags),
-    PlainSerializer(np.ndarray.tolist, return_type=list),
-    WithJsonSchema({"type": "array", "items": {"type": "boolean"}}),
-]
 
 
 class RecordModel(BaseModel):

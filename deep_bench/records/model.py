@@ -134,25 +134,9 @@ class SampleSet(RecordModel):
     def of(cls, series: Series) -> SampleSet:
         """What a session measured, as it is recorded."""
         warm_up = WarmUpRecord.model_validate(vars(series.warm_up)) if series.warm_up else None
-        blocks = [
-            BlockRecord(
-                start_ns=b.start_ns,
-                batch=b.batch,
-                n=len(b.ns),
-                resume_ns=b.resume_ns,
-                ns=b.ns,
-                preempted=b.preempted,
-                cpu_ns=b.cpu_ns,
-            )
-            for b in series.blocks
-        ]
-        return cls(
-            quantity=series.quantity,
-            launch=series.launch,
-            warm_up=warm_up,
-            blocks=blocks,
-            stopped_because=series.stopped_because,
-        )
+        blocks = [BlockRecord(n=len(block.ns), **vars(block)) for block in series.blocks]
+        reason = series.stopped_because
+        return cls(quantity=series.quantity, launch=series.launch, warm_up=warm_up, blocks=blocks, stopped_because=reason)
 
     def times(self) -> list[Block]:
         """The blocks as `deep_bench.measure.statistics` takes them."""

@@ -70,6 +70,11 @@ class Comparisons(Sequence[Comparison]):
         return self.pairings[0].factor
 
     @property
+    def pairs(self) -> list[Pair]:
+        """All pairs of results."""
+        return [pair for pairing in self.pairings for pair in pairing.pairs]
+
+    @property
     def tests(self) -> int:
         """How many comparisons the correction takes into account."""
         return sum(comparison.tested for comparison in self.comparisons)
@@ -82,9 +87,8 @@ class Comparisons(Sequence[Comparison]):
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know to judge the words."""
-
-        return notes(self)
+        """What a reader must know to judge the words, as sentences."""
+        return tuple(line for note in _NOTES for line in note(self))
 
     def __str__(self) -> str:
         return self.table()
@@ -118,8 +122,8 @@ class Comparisons(Sequence[Comparison]):
             "across": {name: list(values) for name, values in first.across.items()},
             "margin": self.margin,
             "correction": {"name": self.correction, "promise": CORRECTIONS[self.correction], "tests": self.tests},
-            "copies": _result_names(path for p in self.pairings for entry in p.pairs for path in entry.copies),
-            "shared": _result_names(path for p in self.pairings for entry in p.pairs for path in entry.shared),
+            "copies": list(dict.fromkeys(str(path) for pair in self.pairs for path in pair.copies)),
+            "shared": list(dict.fromkeys(str(path) for pair in self.pairs for path in pair.shared)),
             "changes": [{**asdict(change), "worse": change.worse} for change in self.changes],
             "comparisons": [_as_json(entry) for entry in self.comparisons],
             "unpaired": {
@@ -141,10 +145,6 @@ class Comparisons(Sequence[Comparison]):
         return written(Path(file), lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
-def _result_names(files: Iterable[Path]) -> list[str]:
-    return list(dict.fromkeys(map(str, files)))
-
-
 def _as_json(comparison: Comparison) -> dict[str, Any]:
     fields = asdict(comparison)
     for name in ("unit", "direction"):  # which stand beside the estimate
@@ -163,11 +163,6 @@ def _plain_value(x: Any) -> Any:
 
 
 _WANDERS = 0.005
-
-
-def notes(found: Comparisons) -> tuple[str, ...]:
-    """All of them, as sentences."""
-    return tuple(line for note in _NOTES for line in note(found))
 
 
 def _tests_note(comparisons: Comparisons) -> Iterable[str]:
@@ -196,30 +191,21 @@ def _method_note(comparisons: Comparisons) -> Iterable[str]:
 
 def _single_launch_note(comparisons: Comparisons) -> Iterable[str]:
     timed = [comparison for comparison in comparisons if comparison.tested and comparison.estimate.basis == "blocks"]
-    if timed and any(pair.apart for pair in _pairs_text(comparisons)):
+    if timed and any(pair.apart for pair in comparisons.pairs):
         yield from _taken_apart_note(comparisons, timed)
-        restless = [
-            comparison
-            for comparison in timed
-            if comparison.estimate.scale == "ratio" and comparison.estimate.wander > _WANDERS
-        ]
+        restless = [c for c in timed if c.estimate.scale == "ratio" and c.estimate.wander > _WANDERS]
         if restless:
-            metrics, most = (
-                first_few([comparison.metric for comparison in restless]),
-                max(comparison.estimate.wander for comparison in restless),
-            )
+            most = max(comparison.estimate.wander for comparison in restless)
             yield (
-                f"{metrics}: times wandered by up to {100 * most:.2g} % from block to block, "
-                "as on a machine that drifts: only a change beyond that as well is called one"
+                f"{first_few([c.metric for c in restless])}: times wandered by up to {100 * most:.2g} % from block to "
+                "block, as on a machine that drifts: only a change beyond that as well is called one"
             )
     elif timed:
         yield "one launch each: what differs from one start of a process to the next is in no interval (--launches 10)"
 
 
 def _taken_apart_note(comparisons: Comparisons, timed: Sequence[Comparison]) -> Iterable[str]:
-    figures = [
-        figure for pair in _pairs_text(comparisons) for r in (pair.before, pair.after) for figure in r.figures.values()
-    ]
+    figures = [figure for pair in comparisons.pairs for r in (pair.before, pair.after) for figure in r.figures.values()]
     each = "one launch each" if all(len(figure.launches) <= 1 for figure in figures) else "one launch on a side"
     hidden = "what differs from one start of a process to the next, and what else changed meanwhile, is in no interval"
     starts = max(comparison.estimate.starts for comparison in timed)
@@ -238,23 +224,23 @@ def _taken_apart_note(comparisons: Comparisons, timed: Sequence[Comparison]) -> 
 
 
 def _records_note(comparisons: Comparisons) -> Iterable[str]:
-    several = {pair.records for pair in _pairs_text(comparisons) if pair.records != (1, 1)}
+    several = {pair.records for pair in comparisons.pairs if pair.records != (1, 1)}
     if several:
         counts = ", ".join(f"{before} and {after}" for before, after in sorted(several))
         yield f"several records of one thing count as launches of it: {counts} of the two sides"
-    copies = {file for pair in _pairs_text(comparisons) for file in pair.copies}
+    copies = {file for pair in comparisons.pairs for file in pair.copies}
     if copies:
         names = first_few(sorted(file.name for file in copies))
         yield f"{len(copies)} with the same samples as another record of their side count for nothing, as copies: {names}"
     if same_record(comparisons):
         yield "both sides are the same record: this compares it with itself, and says nothing"
-    elif shared := [file.name for pair in _pairs_text(comparisons) for file in pair.shared]:
+    elif shared := [file.name for pair in comparisons.pairs for file in pair.shared]:
         yield f"{first_few(shared)}: the same record is on both sides, which hides a change"
 
 
 def same_record(found: Comparisons) -> bool:
     """Whether the later side has nothing that the earlier one has not."""
-    return all(len(pair.shared) == pair.records[1] for pair in _pairs_text(found))
+    return all(len(pair.shared) == pair.records[1] for pair in found.pairs)
 
 
 def _too_few_note(comparisons: Comparisons) -> Iterable[str]:
@@ -287,7 +273,7 @@ def _one_sided_note(comparisons: Comparisons) -> Iterable[str]:
     for side, opposite in (("before", "after"), ("after", "before")):
         lone = [
             name
-            for pair in _pairs_text(comparisons)
+            for pair in comparisons.pairs
             for name in getattr(pair, side).figures
             if name not in getattr(pair, opposite).figures and pair.before.ok and pair.after.ok
         ]
@@ -296,7 +282,7 @@ def _one_sided_note(comparisons: Comparisons) -> Iterable[str]:
 
 
 def _unchecked_note(comparisons: Comparisons) -> Iterable[str]:
-    pairs = _pairs_text(comparisons)
+    pairs = comparisons.pairs
     unchecked = sum(any(r.outcome == "unchecked" for r in (pair.before, pair.after)) for pair in pairs)
     if unchecked:
         yield f"not checked for being right: {unchecked} of {len(pairs)} pairs"
@@ -305,7 +291,7 @@ def _unchecked_note(comparisons: Comparisons) -> Iterable[str]:
 
 
 def _code_note(comparisons: Comparisons) -> Iterable[str]:
-    both = [tuple(facts_of(r)["commit"] for r in (pair.before, pair.after)) for pair in _pairs_text(comparisons)[:1]]
+    both = [tuple(facts_of(r)["commit"] for r in (pair.before, pair.after)) for pair in comparisons.pairs[:1]]
     if both and all("with changes" in commit for commit in both[0]) and both[0][0] == both[0][1]:
         yield "both sides have changes beyond their common commit, which no record holds: their code may differ"
 
@@ -320,10 +306,6 @@ _NOTES: tuple[Callable[[Comparisons], Iterable[str]], ...] = (
     _unchecked_note,
     _code_note,
 )
-
-
-def _pairs_text(comparisons: Comparisons) -> list[Pair]:
-    return [pair for pairing in comparisons.pairings for pair in pairing.pairs]
 
 
 _UNPAIRED = 10
@@ -406,11 +388,7 @@ def change_text(estimate: Estimate) -> str:
         '1.100 (1.040–1.160)'
     """
     if estimate.scale == "ratio":
-        ends = (
-            ""
-            if estimate.interval is None
-            else f" ({_ratio_text(estimate.interval[0])}–{_ratio_text(estimate.interval[1])})"
-        )
+        ends = "" if estimate.interval is None else f" ({'–'.join(map(_ratio_text, estimate.interval))})"
         return f"{_ratio_text(estimate.value)}{ends}"
     ends = "" if estimate.interval is None else f" ({estimate.interval[0]:+.4g} to {estimate.interval[1]:+.4g})"
     return f"{estimate.value:+.4g}{ends}"
@@ -425,14 +403,10 @@ def _ratio_text(x: float) -> str:
 def _unpaired_lines(comparisons: Comparisons) -> Iterator[str]:
     for name, side in zip(("before", "after"), comparisons.left, strict=True):
         for result in side[:_UNPAIRED]:
-            yield f"only on the side {name!r}: {result.name or result.file.name} ({_label_text(result.labels)})"
+            labels = _change_line(", ".join(f"{label} {value}" for label, value in result.labels.items()), 200)
+            yield f"only on the side {name!r}: {result.name or result.file.name} ({labels})"
         if len(side) > _UNPAIRED:
             yield f"only on the side {name!r}: {len(side) - _UNPAIRED} more results"
-
-
-def _label_text(labels: object) -> str:
-    assert isinstance(labels, dict)
-    return _change_line(", ".join(f"{name} {value}" for name, value in labels.items()), 200)
 
 
 _LOOK = {
@@ -467,11 +441,7 @@ def forest_plot(found: Comparisons, file: str | Path) -> Path:
     Raises:
         InvalidArgument: There is no ratio to show, or the file cannot be written.
     """
-    rows = [
-        comparison
-        for comparison in found
-        if comparison.estimate.scale == "ratio" and comparison.estimate.interval is not None
-    ]
+    rows = [c for c in found if c.estimate.scale == "ratio" and c.estimate.interval is not None]
     if not rows:
         raise InvalidArgument("no ratio with an interval to show", "a time or rate with enough blocks or launches")
     shown = rows[:_MOST_ROWS]
@@ -501,15 +471,8 @@ def _draw_interval(axes: Axes, place: int, comparison: Comparison) -> None:
     axes.plot([low, high], [place, place], color=colour, linewidth=1.6, solid_capstyle="butt", zorder=2)
     value = comparison.estimate.value
     if value == value:
-        axes.plot(
-            np.clip(value, 1 / _FARTHEST, _FARTHEST),
-            place,
-            marker,
-            color=colour,
-            markersize=6,
-            label=comparison.word,
-            zorder=3,
-        )
+        at = np.clip(value, 1 / _FARTHEST, _FARTHEST)
+        axes.plot(at, place, marker, color=colour, markersize=6, label=comparison.word, zorder=3)
 
 
 def _set_scale(axes: Axes, rows: list[Comparison], margin: float) -> None:

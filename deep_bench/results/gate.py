@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ import pytest
 
 from deep_bench.errors import Incomparable, InvalidArgument
 from deep_bench.measure.compare import BETWEEN_STARTS
-from deep_bench.measure.environment import Environment, capture, provenance
+from deep_bench.measure.environment import capture, provenance
 from deep_bench.measure.session import Series, time_call
 from deep_bench.records import store
 from deep_bench.records.folders import output_folder
@@ -88,7 +87,13 @@ class Gate:
             InvalidArgument: Two gates of a test have one name, or an argument is out of range.
             AssertionError: What ``check`` raised; the record says *wrong*.
         """
-        self._begin(name, slower)
+        if name in self._used:
+            raise InvalidArgument(
+                f"two gates of one test with the name {name!r}", "a name for each", 'gate(…, name="other")'
+            )
+        if not 0 < slower < float("inf"):
+            raise InvalidArgument(f"slower={slower}", "a share above 0, such as 0.05")
+        self._used.add(name)
         near = min(0.02, slower) if margin is None else margin
         words = [Condition("slower", slower), Condition("wrong"), *map(Condition.parse, (*fail_on, *self.conditions))]
         label = f"{self.test} {name}".rstrip()
@@ -98,7 +103,11 @@ class Gate:
             raise InvalidArgument("check beside a result", "a call to check", "a result has its own verdict")
         else:
             record, fault = what, None
-        mine = self._kept(record, label)
+        if self.records is not None:
+            mine = gather(save_marked(record, label, output_folder(self.records)))
+        else:
+            with tempfile.TemporaryDirectory(prefix="deep_bench-") as folder:
+                mine = gather(save_marked(record, label, Path(folder)))
         for result in mine:
             if severity(result.outcome) >= 2:
                 reason = result.errors[0].message if result.errors else result.verdict.reason if result.verdict else ""
@@ -107,25 +116,6 @@ class Gate:
                     raise fault
                 pytest.fail(f"{result.name}: {result.outcome}: {reason}", pytrace=False)
         return self._compared(mine, label, name, near, words)
-
-    def _begin(self, name: str, slower: float) -> None:
-        if name in self._used:
-            raise InvalidArgument(
-                f"two gates of one test with the name {name!r}", "a name for each", 'gate(…, name="other")'
-            )
-        if not 0 < slower < float("inf"):
-            raise InvalidArgument(f"slower={slower}", "a share above 0, such as 0.05")
-        self._used.add(name)
-
-    def _kept(self, record: Any, label: str) -> Results:
-        """The results of a record, which is in the folder of records from now on, if there is one."""
-        if self.records is not None:
-            return gather(save_marked(record, label, output_folder(self.records)))
-        folder = Path(tempfile.mkdtemp(prefix="deep_bench-"))
-        try:
-            return gather(save_marked(record, label, folder))
-        finally:
-            shutil.rmtree(folder)
 
     def _compared(
         self, mine: Results, label: str, name: str, margin: float, conditions: Sequence[Condition]
@@ -229,10 +219,8 @@ def _run_check(call: Callable[[], Any], check: Check | None) -> tuple[VerdictRec
     return VerdictRecord(verdict="right", reason=_CHECK_ANSWER), None
 
 
-@cache
-def _environment() -> Environment:
-    """Noted once for all gates."""
-    return capture()
+_environment = cache(capture)
+"""Noted once for all gates."""
 
 
 def save_marked(found: Any, label: str, folder: Path) -> Path:

@@ -166,18 +166,15 @@ def find_records(path: Path) -> Iterator[tuple[Path, str]]:
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in linked)
         for name in sorted([*files, *linked]):
             file = Path(place) / name
-            if not name.startswith("."):
-                yield from _files_below(path, file)
+            if name.startswith("."):
+                continue
+            if not file.is_symlink():
+                if stat.S_ISREG(file.lstat().st_mode):
+                    yield file, ""
+            elif not _leads_within(path, file) and (file.suffix == ".json" or file.is_dir()):
+                # a link within the folder leads to what is found anyhow; one out of it is told
+                yield file, "a link that leads out of the folder is not followed: name what it leads to"
     yield from ((Path(error.filename), f"cannot be read: {error.strerror}") for error in failures)
-
-
-def _files_below(root: Path, file: Path) -> Iterator[tuple[Path, str]]:
-    """A file of a folder. A link within the folder leads to what is found anyhow; one out of it is told."""
-    if file.is_symlink():
-        if not _leads_within(root, file) and (file.suffix == ".json" or file.is_dir()):
-            yield file, "a link that leads out of the folder is not followed: name what it leads to"
-    elif stat.S_ISREG(file.lstat().st_mode):
-        yield file, ""
 
 
 def _leads_within(root: Path, link: Path) -> bool:

@@ -19,7 +19,6 @@ import numpy as np
 from deep_bench.errors import Incomparable, InvalidArgument, UnknownName, short_digests
 from deep_bench.measure.compare import differs_by_start
 from deep_bench.measure.environment import PACKAGES, Environment
-from deep_bench.records.model import VerdictRecord
 from deep_bench.results.result import Figure, Result, worst
 
 UNKNOWN = "unknown"
@@ -347,13 +346,10 @@ def _only_factor(differences: Mapping[str, tuple[str, str]], names: Collection[s
     for name in candidates:
         if differences.keys() <= expand_names([name], names) and (name != "system" or len(differences) == 1):
             return name
-    raise Incomparable("the two sides differ in more than one factor", differences, _advice(differences))
-
-
-def _advice(names: Collection[str]) -> str:
-    first, *remaining = names
+    first, *remaining = differences
     options = f"{shlex.quote(first)} {_option_labels(remaining)}"
-    return f"say what is compared, and what may differ beside it: --factor {options}".rstrip()
+    advice = f"say what is compared, and what may differ beside it: --factor {options}".rstrip()
+    raise Incomparable("the two sides differ in more than one factor", differences, advice)
 
 
 def _check_factor(
@@ -379,23 +375,17 @@ def _check_factor(
     elif beyond:
         raise Incomparable(f"the two sides differ in more than {factor!r}", beyond, _advice_beside(beyond))
     named = dict.fromkeys(values[factor] for values in differences if factor in values)
-    first, *remaining = named or [_names_of(sides)]
+    if not named:  # the file of each side; of several, how many there are, and the folder that holds them
+        both_names = []
+        for side in sides:
+            files = {result.file.absolute() for group in side.values() for result in group}
+            folder = Path(commonpath(files)).name or "/"
+            both_names.append(f"{len(files)} records of {folder}" if len(files) > 1 else files.pop().stem)
+        named = {(both_names[0], both_names[1]): None}
+    first, *remaining = named
     factor_names = expand_names([factor], names).difference(allowed)
     across = {name: both for name, both in by_name.items() if name not in factor_names}
     return Pairing(pairs, unpaired, factor, first, across, further=len(remaining))
-
-
-def _names_of(sides: Sequence[Mapping[Key, list[Result]]]) -> tuple[str, str]:
-    """The file of each side; of several, how many there are, and the folder that holds them."""
-    before, after = (_name_of([result.file for group in side.values() for result in group]) for side in sides)
-    return before, after
-
-
-def _name_of(results: Sequence[Path]) -> str:
-    files = {file.absolute() for file in results}
-    if len(files) == 1:
-        return files.pop().stem
-    return f"{len(files)} records of {Path(commonpath(files)).name or '/'}"
 
 
 def _make_pairs(
@@ -405,7 +395,15 @@ def _make_pairs(
         {key: _merge_records(side, key, group, allowed) for key, group in groups.items()}
         for side, groups in zip(SIDES, sides, strict=True)
     )
-    pairs = [_pair(key, before[key], after[key], [side[key] for side in sides]) for key in before if key in after]
+    pairs = []
+    for key in before:
+        if key in after:
+            groups = [side[key] for side in sides]
+            earlier, later = unique = [distinct_measurements(group) for group in groups]
+            first = {id(result) for side in unique for result in side.values()}
+            copies = tuple(result.file for group in groups for result in group if id(result) not in first)
+            shared = tuple(result.file for identity, result in later.items() if identity in earlier)
+            pairs.append(Pair(dict(key), before[key], after[key], (len(earlier), len(later)), copies, shared))
     unpaired = (
         tuple(result for key, result in before.items() if key not in after),
         tuple(result for key, result in after.items() if key not in before),
@@ -413,17 +411,13 @@ def _make_pairs(
     return tuple(pairs), unpaired
 
 
-def _pair(key: Key, before: Result, after: Result, groups: Sequence[list[Result]]) -> Pair:
-    ours, theirs = unique = [distinct_measurements(group) for group in groups]
-    first = {id(result) for side in unique for result in side.values()}
-    copies = tuple(result.file for group in groups for result in group if id(result) not in first)
-    shared = tuple(result.file for key, result in theirs.items() if key in ours)
-    return Pair(dict(key), before, after, (len(ours), len(theirs)), copies, shared)
-
-
 def _differences(before: Result, after: Result) -> dict[str, tuple[str, str]]:
     """What differs between two results: facts, then labels."""
-    return differing({**facts_of(before), **_counting(before)}, {**facts_of(after), **_counting(after)})
+    first, second = (
+        facts_of(result) | {name: value for name, value in result.labels.items() if name not in IGNORED}
+        for result in (before, after)
+    )
+    return differing(first, second)
 
 
 def _advice_beside(names: Collection[str]) -> str:
@@ -432,10 +426,6 @@ def _advice_beside(names: Collection[str]) -> str:
 
 def _option_labels(names: Iterable[str]) -> str:
     return " ".join(f"--across {shlex.quote(name)}" for name in names)
-
-
-def _counting(result: Result) -> dict[str, str]:
-    return {name: value for name, value in result.labels.items() if name not in IGNORED}
 
 
 def _merge_records(side: str, key: Key, results: Sequence[Result], allowed: Collection[str]) -> Result:
@@ -461,18 +451,16 @@ def _merge_records(side: str, key: Key, results: Sequence[Result], allowed: Coll
     figures = {
         name: _join_launches([result.figures[name] for result in measured if name in result.figures]) for name in names
     }
+    verdicts = [result.verdict for result in results if result.verdict is not None]
+    verdicts.sort(key=lambda v: float("inf") if v.significant_bits is None else v.significant_bits)
     return replace(
         first,
         figures=figures,
-        verdict=worst(*sorted((r.verdict for r in results if r.verdict is not None), key=_precision)),
+        verdict=worst(*verdicts),
         errors=tuple(error for result in results for error in result.errors),
         complete=all(result.complete for result in results),
         notes=tuple(dict.fromkeys(note for result in results for note in result.notes)),
     )
-
-
-def _precision(verdict: VerdictRecord) -> float:
-    return float("inf") if verdict.significant_bits is None else verdict.significant_bits
 
 
 def _join_launches(figures: Sequence[Figure]) -> Figure:
@@ -516,32 +504,21 @@ def told_apart(everything: Sequence[Mapping[str, str]], always: Collection[str] 
     """
     labels = dict.fromkeys(label for mapping in everything for label in mapping)
     varying = [label for label in labels if label in always or len({mapping.get(label) for mapping in everything}) > 1]
-    varying = _without_repetition(varying, everything, always)
-    return [" ".join(_value_text(label, mapping[label]) for label in varying if label in mapping) for mapping in everything]
-
-
-def _without_repetition(
-    varying: Sequence[str], everything: Sequence[Mapping[str, str]], always: Collection[str]
-) -> list[str]:
-    """The labels, the speaking ones first, without those that tell no more than the ones before them."""
-    ordered = sorted(varying, key=lambda label: (label not in _SPEAK_FOR_THEMSELVES, _rank(label)))
+    # the speaking ones first, without those that tell no more than the ones before them
+    ranks = {label: rank for rank, label in enumerate(_SPEAK_FOR_THEMSELVES)}
     selected: list[str] = []
-    for label in ordered:
+    for label in sorted(varying, key=lambda label: ranks.get(label, len(ranks))):
         groups = {tuple(mapping.get(name) for name in selected) for mapping in everything}
         finer_groups = {tuple(mapping.get(name) for name in (*selected, label)) for mapping in everything}
         if label in always or len(finer_groups) > len(groups):
             selected.append(label)
-    return selected
+    return [" ".join(_value_text(label, mapping[label]) for label in selected if label in mapping) for mapping in everything]
 
 
 def first_few(names: Sequence[str]) -> str:
     """The first few of some names, each once, and how many more there are."""
     unique = list(dict.fromkeys(names))
     return ", ".join(unique) if len(unique) <= _LISTED else f"{', '.join(unique[:_LISTED])} and {len(unique) - _LISTED} more"
-
-
-def _rank(label: str) -> int:
-    return _SPEAK_FOR_THEMSELVES.index(label) if label in _SPEAK_FOR_THEMSELVES else 0
 
 
 def _value_text(label: str, value: str) -> str:

@@ -7,7 +7,8 @@ together as well: what does not is refused for all verbs alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,6 @@ from deep_bench.results.result import (
 )
 from deep_bench.training.figures import final, rate_groups, to_target
 from deep_bench.training.record import RunRecord, TargetRecord, TrainingRecord, load_training
-from deep_bench.training.run_state import History
 from deep_bench.training.trainer import INTERRUPTED
 
 VERDICT_WORDS = ("right", "reduced precision", "wrong", "cannot tell", "no information", "failed")
@@ -75,8 +75,12 @@ def check_measurement(record: Record, path: Path, communication: bool) -> None:
             _refuse(path, f"{place}.verdict", repr(verdict.verdict), f"one of {', '.join(VERDICT_WORDS)}")
     for number, case in enumerate(record.suite.cases if record.suite is not None and communication else ()):
         check_count(case.attributes.get("bytes"), path, f"suite.cases.{number}.attributes.bytes")
-    if record.suite is not None and not communication:
-        _check_quantities(record, path)
+    for i, system in enumerate(record.systems if record.suite is not None and not communication else ()):
+        for k, trial in enumerate(system.trials):
+            for j, samples in enumerate(trial.samples):
+                if samples.quantity not in QUANTITIES:
+                    place = f"systems.{i}.trials.{k}.samples.{j}.quantity"
+                    _refuse(path, place, repr(samples.quantity), f"one of {', '.join(QUANTITIES)}")
 
 
 def check_training(record: TrainingRecord, path: Path) -> None:
@@ -103,15 +107,6 @@ def check_count(value: Any, path: Path, place: str, least: int = 0) -> None:
         _refuse(path, place, repr(value), f"a whole number of at least {least}")
 
 
-def _check_quantities(record: Record, path: Path) -> None:
-    for i, system in enumerate(record.systems):
-        for k, trial in enumerate(system.trials):
-            for j, samples in enumerate(trial.samples):
-                if samples.quantity not in QUANTITIES:
-                    place = f"systems.{i}.trials.{k}.samples.{j}.quantity"
-                    _refuse(path, place, repr(samples.quantity), f"one of {', '.join(QUANTITIES)}")
-
-
 def _verdicts_of(record: Record) -> Iterator[tuple[str, VerdictRecord]]:
     for i, system in enumerate(record.systems):
         if system.verdict is not None:
@@ -130,6 +125,29 @@ _NETWORK = {NATIVE: settings.FORWARD, NUMPY: settings.NUMPY}
 """Quantities of a network's record under the names that operators have for them."""
 
 
+def _result(
+    kind: Kind,
+    record: Record | ScalingRecord | TrainingRecord,
+    path: Path,
+    about: dict[str, str],
+    figures: Iterable[Figure | None],
+    notes: Iterable[str] = (),
+    **fields: Any,
+) -> Result:
+    """A result, with what all kinds of records tell in the same fields."""
+    return Result(
+        kind=kind,
+        file=path,
+        created=record.created,
+        labels=about | cell_labels(record.recipe if isinstance(record, ScalingRecord) else record.recipe.options),
+        figures=figures_by_name(figures),
+        environment=record.environment,
+        complete=isinstance(record, ScalingRecord) or (record.complete and not record.interrupted),
+        notes=(*record.notes, *notes),
+        **fields,
+    )
+
+
 def read_measurement(path: Path) -> list[Result]:
     """What each system gave, on each problem.
 
@@ -143,23 +161,20 @@ def read_measurement(path: Path) -> list[Result]:
     return _network_results(record, path) if record.suite is None else _operator_results(record, path)
 
 
-def _make_result(
-    record: Record, path: Path, kind: Kind, by_label: dict[str, str], figures: dict[str, Figure], **fields: Any
+def _measured_result(
+    kind: Kind,
+    record: Record,
+    path: Path,
+    about: dict[str, str],
+    figures: Iterable[Figure | None],
+    notes: Iterable[str] = (),
+    **fields: Any,
 ) -> Result:
-    notes = (*record.notes, *fields.pop("notes", ()), *(["interrupted"] if record.interrupted else []))
-    shared = labels(kind=kind, host=record.environment.hostname) | cell_labels(record.recipe.options)
-    launches = max((len(f.launches) for f in figures.values()), default=0)
-    return Result(
-        kind=kind,
-        file=path,
-        created=record.created,
-        labels=by_label | shared | labels(launches=launches),
-        figures=figures,
-        environment=record.environment,
-        complete=record.complete and not record.interrupted,
-        notes=notes,
-        **fields,
-    )
+    about = about | labels(kind=kind, host=record.environment.hostname)
+    notes = (*notes, *(["interrupted"] if record.interrupted else []))
+    result = _result(kind, record, path, about, figures, notes, **fields)
+    launches = max((len(figure.launches) for figure in result.figures.values()), default=0)
+    return replace(result, labels={**result.labels, **labels(launches=launches)})
 
 
 def _system_labels(system: SystemRecord) -> dict[str, str]:
@@ -167,39 +182,38 @@ def _system_labels(system: SystemRecord) -> dict[str, str]:
     return about | prefix_labels("option", system.options)
 
 
+def _case_labels(case: CaseFacts) -> dict[str, str]:
+    return labels(case=case.label, operator=case.operator, dtype=case.dtype)
+
+
+def _time_figures(timed: SystemRecord | TrialRecord, usual: Iterable[str], setup_ns: int | None) -> list[Figure | None]:
+    """The times of each quantity, the usual ones first, and what it took until there was one."""
+    names = dict.fromkeys([*usual, *(samples.quantity for samples in timed.samples)])
+    return [
+        *(time_figure(_NETWORK.get(name, name), timed.launches(name)) for name in names),
+        seconds_figure("first call", timed.first_call_ns),
+        seconds_figure("setup", setup_ns),
+    ]
+
+
 def _network_results(record: Record, path: Path) -> list[Result]:
     facts = record.network
     about = labels(seed=record.recipe.seeds.get("run"))
     if facts is not None:
         dtype = next((tensor.dtype for tensor in facts.inputs), None)
-        about |= (
-            labels(network=facts.name, dtype=dtype) | {"network.sha256": facts.sha256} | prefix_labels("size", facts.sizes)
-        )
-    return [
-        _make_result(
-            record,
-            path,
-            "network",
-            about | _system_labels(system),
-            _network_figures(system),
-            verdict=system.verdict,
-            errors=() if system.error is None else (system.error,),
-        )
-        for system in record.systems
-        if system.twin_of is None
-    ]
-
-
-def _network_figures(system: SystemRecord) -> dict[str, Figure]:
-    names = dict.fromkeys([*_NETWORK, *(samples.quantity for samples in system.samples)])
-    return figures_by_name(
-        [
-            *(time_figure(_NETWORK.get(name, name), system.launches(name)) for name in names),
-            seconds_figure("first call", system.first_call_ns),
-            seconds_figure("setup", system.prepare_ns),
-            single_figure("peak memory", "B", "lower", system.peak_memory_bytes, "of the whole process"),
-        ]
-    )
+        about |= labels(network=facts.name, dtype=dtype) | {"network.sha256": facts.sha256}
+        about |= prefix_labels("size", facts.sizes)
+    results = []
+    for system in record.systems:
+        if system.twin_of is None:
+            memory = single_figure("peak memory", "B", "lower", system.peak_memory_bytes, "of the whole process")
+            figures = [*_time_figures(system, _NETWORK, system.prepare_ns), memory]
+            errors = () if system.error is None else (system.error,)
+            of_system = about | _system_labels(system)
+            results.append(
+                _measured_result("network", record, path, of_system, figures, verdict=system.verdict, errors=errors)
+            )
+    return results
 
 
 def _operator_results(record: Record, path: Path) -> list[Result]:
@@ -210,93 +224,56 @@ def _operator_results(record: Record, path: Path) -> list[Result]:
     for system in record.systems:
         for trial in system.trials if system.twin_of is None else ():
             case = cases.get(trial.case) or CaseFacts(label=trial.case, operator="")
+            metrics = metric_figures([[MetricRecord.model_validate(metric) for metric in trial.metrics]])
             results.append(
-                _make_result(
+                _measured_result(
+                    "operators",
                     record,
                     path,
-                    "operators",
                     about | _system_labels(system) | _case_labels(case),
-                    _trial_figures(trial),
+                    [*_time_figures(trial, QUANTITIES, trial.setup_ns), *metrics],
+                    [f"{quantity}: {reason}" for quantity, reason in trial.unavailable.items()],
                     verdict=worst(trial.verdict, trial.gradients),
                     errors=() if trial.error is None else (trial.error,),
-                    notes=[f"{quantity}: {reason}" for quantity, reason in trial.unavailable.items()],
                 )
             )
     return results
 
 
-def _case_labels(case: CaseFacts) -> dict[str, str]:
-    return labels(case=case.label, operator=case.operator, dtype=case.dtype)
-
-
-def _trial_figures(trial: TrialRecord) -> dict[str, Figure]:
-    names = dict.fromkeys([*settings.QUANTITIES, *(samples.quantity for samples in trial.samples)])
-    return figures_by_name(
-        [
-            *(time_figure(name, trial.launches(name)) for name in names),
-            seconds_figure("first call", trial.first_call_ns),
-            seconds_figure("setup", trial.setup_ns),
-            *metric_figures([[MetricRecord.model_validate(metric) for metric in trial.metrics]]),
-        ]
-    )
-
-
 def _communication_results(record: Record, path: Path) -> list[Result]:
     assert record.suite is not None
-    cases = {case.label: case for case in record.suite.cases}
     results = []
     for row in Communication(record, path).rows:
         system = record[row.system]
-        label = next(c for c in cases if cases[c].operator == row.kind.name and cases[c].attributes["bytes"] == row.size)
-        trial = next(trial for trial in system.trials if trial.case == label)
+        case = next(c for c in record.suite.cases if c.operator == row.kind.name and c.attributes["bytes"] == row.size)
+        trial = next(trial for trial in system.trials if trial.case == case.label)
+        errors = () if trial.error is None else (trial.error,)
+        if trial.error is None and trial.verdict is None:  # a benchmark whose answers were never looked at has failed
+            message = "its results were never checked: it did not come to its end"
+            errors = (ErrorRecord(kind="NoVerdict", message=message),)
         places: Any = system.facts["ranks"]
         communicator: Any = system.facts.get("communicator", {})
-        about = labels(
-            bytes=row.size if row.kind.sized else None,
-            ranks=row.ranks,
-            seed=record.recipe.seeds.get("data and order"),
-        )
+        size = row.size if row.kind.sized else None
+        about = _system_labels(system) | _case_labels(case)
+        about |= labels(bytes=size, ranks=row.ranks, seed=record.recipe.seeds.get("data and order"))
+        about |= layout_labels([place["host"] for place in places], communicator)
         results.append(
-            _make_result(
-                record,
-                path,
-                "communication",
-                _system_labels(system)
-                | _case_labels(cases[label])
-                | about
-                | layout_labels([p["host"] for p in places], communicator),
-                _row_figures(row),
-                verdict=trial.verdict,
-                errors=_errors_of(trial),
-            )
+            _measured_result("communication", record, path, about, _row_figures(row), verdict=trial.verdict, errors=errors)
         )
     return results
 
 
-def _errors_of(trial: TrialRecord) -> tuple[ErrorRecord, ...]:
-    """Its own; a benchmark whose answers were never looked at has failed as well."""
-    if trial.error is not None:
-        return (trial.error,)
-    unseen = ErrorRecord(kind="NoVerdict", message="its results were never checked: it did not come to its end")
-    return () if trial.verdict is not None else (unseen,)
-
-
-def _row_figures(row: BenchmarkRow) -> dict[str, Figure]:
+def _row_figures(row: BenchmarkRow) -> Iterator[Figure]:
+    """The time, and each bandwidth, sample by sample: the amount over the time."""
     first = row.pair[0] if row.pair else None
     time = time_figure("time", [operation_blocks(row.blocks, first, row.kind.messages)]) if row.blocks else None
     if time is None:
-        return {}
-    rates = [("algorithm bandwidth", algorithm_bandwidth), ("bus bandwidth", bus_bandwidth)]
-    return figures_by_name([time, *(_rate(name, time, of, row) for name, of in rates)])
-
-
-def _rate(name: str, time: Figure, of: Any, row: BenchmarkRow) -> Figure | None:
-    """A bandwidth, sample by sample: the amount over the time."""
-    amount = of(row.kind, row.ranks, row.size, 1.0)
-    if not amount:
-        return None
-    launches = tuple(tuple(amount / np.maximum(group, 1e-9) for group in groups) for groups in time.launches)
-    return Figure(name, "B/s", "higher", launches, "derived from the time")
+        return
+    yield time
+    for name, bandwidth in (("algorithm bandwidth", algorithm_bandwidth), ("bus bandwidth", bus_bandwidth)):
+        if amount := bandwidth(row.kind, row.ranks, row.size, 1.0):
+            launches = tuple(tuple(amount / np.maximum(group, 1e-9) for group in groups) for groups in time.launches)
+            yield Figure(name, "B/s", "higher", launches, "derived from the time")
 
 
 _PREDICTION = "predicted, not measured"
@@ -310,40 +287,32 @@ def read_scaling(path: Path) -> list[Result]:
     """
     record = load_scaling(path)
     points = {(point.ranks, point.batch): point for point in record.points}
-    beside: dict[tuple[int, int], list[MeasuredRecord]] = {}
+    measured: dict[tuple[int, int], list[MeasuredRecord]] = {}
     for run in record.measured:
-        beside.setdefault((run.ranks, run.batch), []).append(run)
-    return [
-        _scaling_result(record, path, at, points.get(at), beside.get(at, [])) for at in dict.fromkeys([*points, *beside])
-    ]
-
-
-def _scaling_result(
-    record: ScalingRecord, path: Path, at: tuple[int, int], point: RanksPointRecord | None, beside: list[MeasuredRecord]
-) -> Result:
+        measured.setdefault((run.ranks, run.batch), []).append(run)
     network = record.recipe.get("network")
-    about = labels(
-        kind="scaling",
-        recipe=record.recipe.get("name"),
-        network=network.get("name") if isinstance(network, dict) else None,
-        scheme=record.scheme,
-        scaling=record.scaling,
-        machine=record.machine,
-        ranks=at[0],
-        batch=at[1],
-        host=record.environment.hostname,
-    )
-    return Result(
-        kind="scaling",
-        file=path,
-        created=record.created,
-        labels=about | system_labels(record.framework) | cell_labels(record.recipe),
-        figures=figures_by_name(
-            [*(_predicted_figures(record, point) if point is not None else ()), _measured_figures(beside)]
-        ),
-        environment=record.environment,
-        notes=(*record.notes, *(f"assumed: {line}" for line in record.assumptions)),
-    )
+    assumptions = [f"assumed: {line}" for line in record.assumptions]
+    results = []
+    for ranks, batch in dict.fromkeys([*points, *measured]):
+        point, runs = points.get((ranks, batch)), measured.get((ranks, batch), [])
+        about = labels(
+            kind="scaling",
+            recipe=record.recipe.get("name"),
+            network=network.get("name") if isinstance(network, dict) else None,
+            scheme=record.scheme,
+            scaling=record.scaling,
+            machine=record.machine,
+            ranks=ranks,
+            batch=batch,
+            host=record.environment.hostname,
+        )
+        figures = _predicted_figures(record, point) if point is not None else []
+        launches = tuple((np.asarray(run.steps, float),) for run in runs if len(run.steps))
+        if launches:
+            remark = f"measured, of the slowest rank: {', '.join(run.file for run in runs)}"
+            figures.append(Figure("step", "s", "lower", launches, remark))
+        results.append(_result("scaling", record, path, about | system_labels(record.framework), figures, assumptions))
+    return results
 
 
 def _predicted_figures(record: ScalingRecord, point: RanksPointRecord) -> list[Figure | None]:
@@ -357,12 +326,6 @@ def _predicted_figures(record: ScalingRecord, point: RanksPointRecord) -> list[F
         single_figure("predicted messages", "s", "lower", point.communicating, _PREDICTION),
         single_figure("predicted step, simulated", "s", "lower", point.replayed, by_simulator),
     ]
-
-
-def _measured_figures(runs: list[MeasuredRecord]) -> Figure | None:
-    launches = tuple((np.asarray(run.steps, float),) for run in runs if len(run.steps))
-    remark = f"measured, of the slowest rank: {', '.join(run.file for run in runs)}"
-    return Figure("step", "s", "lower", launches, remark) if launches else None
 
 
 TO_TARGET = "time to target"
@@ -393,7 +356,7 @@ def _failed_early(run: RunRecord) -> bool:
 
 def _training_result(record: TrainingRecord, path: Path, about: dict[str, str], runs: Sequence[RunRecord]) -> Result:
     finished = [run for run in runs if run.stopped_because != INTERRUPTED]
-    shared = labels(
+    about = about | labels(
         kind="training",
         host=record.environment.hostname,
         seed=",".join(str(run.seed) for run in runs),
@@ -401,25 +364,16 @@ def _training_result(record: TrainingRecord, path: Path, about: dict[str, str], 
         epochs=record.recipe.options.get("epochs"),
         steps=record.recipe.options.get("steps"),
     )
+    notes = []
     if record.target is not None:
-        shared["target"] = f"{record.target.score}={record.target.value:g}"
-    notes = list(record.notes)
-    if record.target is not None and finished:
-        reached = sum(to_target(run, record.target).reached for run in finished)
-        notes.append(f"reached the target: {reached} of {len(finished)} runs")
+        about["target"] = f"{record.target.score}={record.target.value:g}"
+        if finished:
+            reached = sum(to_target(run, record.target).reached for run in finished)
+            notes.append(f"reached the target: {reached} of {len(finished)} runs")
     if len(finished) < len(runs):
         notes.append("a run that was interrupted counts in no figure")
-    return Result(
-        kind="training",
-        file=path,
-        created=record.created,
-        labels=about | shared | cell_labels(record.recipe.options),
-        figures=_training_figures(finished, record.target),
-        errors=tuple(error for run in runs if (error := _run_error(run)) is not None),
-        environment=record.environment,
-        complete=record.complete and not record.interrupted,
-        notes=tuple(notes),
-    )
+    errors = tuple(error for run in runs if (error := _run_error(run)) is not None)
+    return _result("training", record, path, about, _training_figures(finished, record.target), notes, errors=errors)
 
 
 def _run_error(run: RunRecord) -> ErrorRecord | None:
@@ -453,25 +407,27 @@ def _batch_label(sampler: Any) -> Any:
     return None
 
 
-def _training_figures(runs: Sequence[RunRecord], target: TargetRecord | None) -> dict[str, Figure]:
+def _training_figures(runs: Sequence[RunRecord], target: TargetRecord | None) -> Iterator[Figure | None]:
+    if target is not None:  # a run that missed it went on for so long without reaching it
+        attempts = [to_target(run, target) for run in runs]
+        late = [not attempt.reached for attempt in attempts]
+        remark = f"{sum(late)} of {len(late)} runs missed the target: each counts as slower than all that reached it"
+        seconds = [attempt.seconds for attempt in attempts]
+        yield _runs_figure(TO_TARGET, "s", "lower", seconds, remark if any(late) else "", late if any(late) else ())
     stepped = [run for run in runs if run.steps]
     histories = [run.history() for run in stepped]
     # the last value of each score in each run
     facts = {name: score for run in stepped for name, score in run.scores.items()}
-    figures: list[Figure | None] = []
     for name, score in facts.items():
         last = [evaluated for history in histories if (evaluated := final(history, name)) is not None]
-        figures.append(_runs_figure(name, score.unit, score.direction, [evaluated.figures[name] for evaluated in last]))
-    return figures_by_name(
-        [
-            _time_to(runs, target),
-            *figures,
-            _throughput_figures(histories),
-            _runs_figure("time", "s", "lower", [history.wall_ns / NS_IN_A_SECOND for history in histories]),
-            _runs_figure("setup", "s", "lower", [run.setup_ns / NS_IN_A_SECOND for run in stepped]),
-            *metric_figures([run.metrics for run in runs]),
-        ]
-    )
+        yield _runs_figure(name, score.unit, score.direction, [evaluated.figures[name] for evaluated in last])
+    if histories:
+        launches = tuple(tuple(rate_groups(history)) for history in histories)
+        remark = "of single steps; evaluations and what callbacks do are not counted"
+        yield Figure("throughput", "samples/s", "higher", launches, remark)
+    yield _runs_figure("time", "s", "lower", [history.wall_ns / NS_IN_A_SECOND for history in histories])
+    yield _runs_figure("setup", "s", "lower", [run.setup_ns / NS_IN_A_SECOND for run in stepped])
+    yield from metric_figures([run.metrics for run in runs])
 
 
 def _runs_figure(
@@ -484,20 +440,3 @@ def _runs_figure(
 ) -> Figure | None:
     launches = tuple((np.array([value], float),) for value in values)
     return Figure(name, unit, direction, launches, remark, tuple(censored)) if launches else None
-
-
-def _time_to(runs: Sequence[RunRecord], target: TargetRecord | None) -> Figure | None:
-    """The time of each run; one that missed the target went on for so long without reaching it."""
-    if target is None:
-        return None
-    attempts = [to_target(run, target) for run in runs]
-    late = [not attempt.reached for attempt in attempts]
-    remark = f"{sum(late)} of {len(late)} runs missed the target: each counts as slower than all that reached it"
-    seconds = [attempt.seconds for attempt in attempts]
-    return _runs_figure(TO_TARGET, "s", "lower", seconds, remark if any(late) else "", late if any(late) else ())
-
-
-def _throughput_figures(histories: Sequence[History]) -> Figure | None:
-    launches = tuple(tuple(rate_groups(history)) for history in histories)
-    remark = "of single steps; evaluations and what callbacks do are not counted"
-    return Figure("throughput", "samples/s", "higher", launches, remark) if launches else None

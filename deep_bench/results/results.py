@@ -92,16 +92,13 @@ def short_names(files: Sequence[Path]) -> dict[Path, str]:
     end_counts = Counter(ends.values())
     names = {file: end if end_counts[end] == 1 else file.stem for file, end in ends.items()}
     depth = 1
-    while alike := [file for file, of in _files_of_name(names).items() if of > 1 and len(file.parts) > depth]:
+    while True:
+        counts = Counter(names.values())
+        alike = [file for file, name in names.items() if counts[name] > 1 and len(file.parts) > depth]
+        if not alike:
+            return names
         depth += 1
         names |= {file: "/".join(file.with_suffix("").parts[-depth:]) for file in alike}
-    return names
-
-
-def _files_of_name(names: Mapping[Path, str]) -> dict[Path, int]:
-    """How many files have the name of each."""
-    counts = Counter(names.values())
-    return {file: counts[name] for file, name in names.items()}
 
 
 def problem_name(result: Result) -> str:
@@ -245,38 +242,32 @@ _BATCH = 50_000
 """Rows of Parquet that are in memory at a time."""
 
 
-def _write_csv(results: Results, path: Path, samples: bool) -> None:
+def _write_csv(path: Path, table: Iterator[Row], types: Mapping[str, type]) -> None:
     with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, formats_columns(results, samples), lineterminator="\n")
+        writer = csv.DictWriter(file, types, lineterminator="\n")
         writer.writeheader()
-        for row in sample_rows(results) if samples else rows(results):
+        for row in table:
             writer.writerow({name: cell_value(value) for name, value in row.items()})
 
 
-def _write_json(results: Results, path: Path, samples: bool) -> None:
-    entries = sample_rows(results) if samples else rows(results)
+def _write_json(path: Path, table: Iterator[Row], types: Mapping[str, type]) -> None:  # noqa: ARG001
     with open(path, "w", encoding="utf-8") as file:
         before = "[\n"
-        for row in entries:
+        for row in table:
             file.write(before + json.dumps({name: finite(value) for name, value in row.items()}, allow_nan=False))
             before = ",\n"
         file.write("\n]\n" if before != "[\n" else "[]\n")
 
 
-def _write_parquet(results: Results, path: Path, samples: bool) -> None:
+def _write_parquet(path: Path, table: Iterator[Row], types: Mapping[str, type]) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    types = {str: pa.string(), float: pa.float64(), int: pa.int64(), bool: pa.bool_()}
-    schema = pa.schema([(name, types[kind]) for name, kind in formats_columns(results, samples).items()])
+    columns = {str: pa.string(), float: pa.float64(), int: pa.int64(), bool: pa.bool_()}
+    schema = pa.schema([(name, columns[kind]) for name, kind in types.items()])
     with parquet.ParquetWriter(path, schema) as writer:
-        for batch in _batches(sample_rows(results) if samples else rows(results)):
+        while batch := list(islice(table, _BATCH)):
             writer.write_table(pa.Table.from_pylist(batch, schema=schema))
-
-
-def _batches(entries: Iterator[Row]) -> Iterator[list[Row]]:
-    while batch := list(islice(entries, _BATCH)):
-        yield batch
 
 
 class Results(Sequence[Result]):
@@ -362,10 +353,8 @@ class Results(Sequence[Result]):
         Raises:
             FrameworkMissing: pandas is not installed.
         """
-        from deep_bench.results.formats import columns, rows, sample_rows
-
         table = sample_rows(self) if samples else rows(self)
-        return data_frame(table, "deep_bench.results.formats", list(columns(self, samples)))
+        return data_frame(table, "deep_bench.results.formats", list(formats_columns(self, samples)))
 
     def table(self, labels: Sequence[str] = (), width: int | None = None) -> str:
         """One row for each, as text.
@@ -382,17 +371,6 @@ class Results(Sequence[Result]):
 
     def __repr__(self) -> str:
         return self.table()
-
-
-_Writer = Callable[[Results, Path, bool], None]
-
-
-def _text_writer(write: Callable[[Results], str]) -> _Writer:
-    return lambda results, path, _: _write_text(path, write(results))
-
-
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8", errors="replace")
 
 
 @dataclass(frozen=True)
@@ -432,13 +410,13 @@ def _natural_order(text: str) -> tuple[tuple[int, float, str], ...]:
     return tuple((0, float(number), "") if number else (1, 0.0, words) for number, words in parts)
 
 
-FORMATS: Mapping[str, Mapping[str, _Writer]] = {
-    "benchpark": {".json": _text_writer(formats.ramble_json)},
-    "jube": {".csv": _text_writer(formats.jube_table), ".dat": _text_writer(formats.jube_table)},
-    "reframe": {".json": _text_writer(formats.reframe_report), ".log": _text_writer(formats.reframe_log)},
+FORMATS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
+    "benchpark": {".json": formats.ramble_json},
+    "jube": {".csv": formats.jube_table, ".dat": formats.jube_table},
+    "reframe": {".json": formats.reframe_report, ".log": formats.reframe_log},
     "table": {".csv": _write_csv, ".json": _write_json, ".parquet": _write_parquet},
 }
-"""Format to the end of a file's name to what writes it."""
+"""Format to the end of a file's name to what makes its text of results; or, in a table, writes rows to a file."""
 
 
 def export(results: Results, path: str | Path, format: str = "table", *, samples: bool = False) -> Path:  # noqa: A002
@@ -463,7 +441,14 @@ def export(results: Results, path: str | Path, format: str = "table", *, samples
     target = path_of(path, "a file to write")
     check_export(target, format, samples)
     write = FORMATS[format][target.suffix.lower()]
-    return written(target, lambda temporary: write(results, temporary, samples))
+
+    def fill(temporary: Path) -> None:
+        if format == "table":
+            write(temporary, sample_rows(results) if samples else rows(results), formats_columns(results, samples))
+        else:
+            temporary.write_text(write(results), encoding="utf-8", errors="replace")
+
+    return written(target, fill)
 
 
 def check_export(path: Path, format: str = "table", samples: bool = False) -> None:  # noqa: A002
@@ -517,15 +502,12 @@ def path_of(value: Any, what: str) -> Path:
     if isinstance(text, str) and "\0" not in text:
         return Path(text)
     several = isinstance(value, list | tuple | set | frozenset)
+    kind = "None" if value is None else f"a {type(value).__name__}"
     raise InvalidArgument(
-        f"{value!r:.200} is {_kind_of_value(value)}, which is no path" if text is None else f"{text!r:.200} is no path",
+        f"{value!r:.200} is {kind}, which is no path" if text is None else f"{text!r:.200} is no path",
         f"{what}: text or a pathlib.Path",
         "give several as arguments of their own: gather(*paths)" if several else "",
     )
-
-
-def _kind_of_value(value: Any) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
 
 
 def _in_utc(moment: datetime) -> datetime:

@@ -15,13 +15,13 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field, JsonValue, PlainSerializer, WithJsonSchema
+from pydantic import Field, JsonValue
 
 from deep_bench.arrays import grown, leaves
 from deep_bench.errors import InvalidRecord
 from deep_bench.measure.environment import Environment
 from deep_bench.measure.metrics import MetricRecord
-from deep_bench.records.fields import Count, Date, Nanoseconds, NotNegative, RecordModel, Share, Time, nanoseconds
+from deep_bench.records.fields import Count, Date, Nanoseconds, NotNegative, RecordModel, Share, Time, listed, nanoseconds
 from deep_bench.records.folders import output_folder
 from deep_bench.records.model import ArrayFile, ErrorRecord, NetworkFacts, OptionsRecord
 from deep_bench.records.store import INLINE_SAMPLES, arrays_beside, digest, file_beside, read_model, written
@@ -45,16 +45,13 @@ def floats(value: Any) -> NDArray[np.float64]:
     return row
 
 
-def _listed(values: NDArray[np.float64]) -> list[float | str]:
+def _words_or_numbers(values: NDArray[np.float64]) -> list[float | str]:
     words = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
     return [value if np.isfinite(value) else words[str(value)] for value in values.tolist()]
 
 
 Floats = Annotated[
-    NDArray[np.float64],
-    BeforeValidator(floats),
-    PlainSerializer(_listed, return_type=list),
-    WithJsonSchema({"type": "array", "items": {"anyOf": [{"type": "number"}, {"type": "string"}]}}),
+    NDArray[np.float64], *listed(floats, {"anyOf": [{"type": "number"}, {"type": "string"}]}, _words_or_numbers)
 ]
 
 

@@ -23,11 +23,8 @@ from deep_bench.cli.verb import SECONDS, Verb, settings_options
 from deep_bench.distributed.collectives.settings import CollectiveSettings
 from deep_bench.errors import InvalidArgument
 from deep_bench.operators.studies.settings import OperatorSettings, StudySettings
-from deep_bench.recipes.cell import CommandTask
-from deep_bench.recipes.levels.communication import CommunicationFields
-from deep_bench.recipes.levels.level import LevelFields
-from deep_bench.recipes.levels.network import NetworkFields
-from deep_bench.recipes.levels.operators import OperatorsFields
+from deep_bench.recipes.cell import CommandTask, LevelFields
+from deep_bench.recipes.levels import CommunicationFields, NetworkFields, OperatorsFields
 from deep_bench.study.settings import Count, Keywords, MeasurementSettings, NetworkSettings, Seconds, SettingsModel
 
 CASES = [

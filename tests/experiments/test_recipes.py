@@ -18,7 +18,7 @@ from deep_bench.errors import InvalidArgument
 from deep_bench.recipes import READY, Experiment, load_experiment
 from deep_bench.recipes.acceptance import judge_rules, rules_of
 from deep_bench.recipes.cell import command_words, prepare_files
-from deep_bench.recipes.levels.network import made_network
+from deep_bench.recipes.levels import made_network
 from deep_bench.recipes.recipe import select_cells
 from deep_bench.recipes.requirements import missing_here, wrong_here
 from deep_bench.recipes.run import as_accepted

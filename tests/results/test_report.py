@@ -342,9 +342,9 @@ def test_verdict_and_time_come_first_where_there_is_little_room() -> None:
 
 def test_rule_12_fails_where_samples_are_not_drawn() -> None:
     one = drawn([result(figure((np.array([1.0, 2.0, 0.0]),)))], [])["network"]
-    assert one.facts.unseen == 1
+    assert one.unseen == 1
     assert "1 samples are not above 0" in one.notes[0]
-    state, why = plots_rule("network", one.facts)
+    state, why = plots_rule("network", one)
     assert (state, why) == ("fails", "1 of 3 raw samples have no place on the axis")
 
 

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field, JsonValue, PlainSerializer, WithJsonSchema
+from pydantic import Field, JsonValue
 
 from deep_bench.distributed.machine import Segment
 from deep_bench.measure.environment import Environment
-from deep_bench.records.fields import Count, Date, NotNegative, Positive, RecordModel
+from deep_bench.records.fields import Count, Date, NotNegative, Positive, RecordModel, listed
 from deep_bench.records.store import read_model, replace
 from deep_bench.training.record import floats
 
@@ -27,12 +27,7 @@ def _times(value: Any) -> NDArray[np.float64]:
     return times
 
 
-Times = Annotated[
-    NDArray[np.float64],
-    BeforeValidator(_times),
-    PlainSerializer(np.ndarray.tolist, return_type=list),
-    WithJsonSchema({"type": "array", "items": {"type": "number", "minimum": 0}}),
-]
+Times = Annotated[NDArray[np.float64], *listed(_times, {"type": "number", "minimum": 0})]
 AtLeastOne = Annotated[int, Field(ge=1)]
 
 

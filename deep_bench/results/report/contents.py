@@ -133,7 +133,7 @@ def _in_sentence(kind: str) -> str:
 
 
 def _rule_blocks(
-    results: Sequence[Result], origins: Sequence[RecordSource], drawn: Mapping[str, Drawing], notes: Sequence[str]
+    results: Sequence[Result], origins: Sequence[RecordSource], drawn: Mapping[str, Plots], notes: Sequence[str]
 ) -> list[Block]:
     parts: list[Block] = [
         Text(
@@ -147,7 +147,7 @@ def _rule_blocks(
         for source in origins:
             if source.kind == kind and source.record is not None:
                 try:
-                    judged.append(rules.checks(source, drawn[kind].facts, systems, notes))
+                    judged.append(rules.checks(source, drawn[kind], systems, notes))
                 except (DeepBenchError, ValueError, ArithmeticError) as error:  # a stranger's numbers
                     parts.append(Text(f"{clean(source.file.name)} cannot be judged: {clean(error)}"))
         if judged:
@@ -181,31 +181,7 @@ MOST_RECORDS = 4
 _DRAWN_BY_RECORD = ("communication", "training", "scaling")
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """The plots of one kind of record.
-
-    Args:
-        pictures: All of them.
-        left_out: How many results are in the tables only.
-        notes: What a reader should know.
-        samples: How many raw samples the results that are drawn have.
-        unseen: How many of these have no place on the axis.
-    """
-
-    pictures: tuple[Picture, ...]
-    left_out: int
-    notes: tuple[str, ...]
-    samples: int = 0
-    unseen: int = 0
-
-    @property
-    def facts(self) -> Plots:
-        """What the rules must know."""
-        return Plots(bool(self.pictures), self.left_out, self.samples, self.unseen)
-
-
-def draw(results: Sequence[Result], sources: Sequence[RecordSource]) -> dict[str, Drawing]:
+def draw(results: Sequence[Result], sources: Sequence[RecordSource]) -> dict[str, Plots]:
     """All plots, by kind of record.
 
     Raises:
@@ -224,7 +200,7 @@ def draw(results: Sequence[Result], sources: Sequence[RecordSource]) -> dict[str
     }
 
 
-def plot_blocks(drawn: Mapping[str, Drawing]) -> list[Block]:
+def plot_blocks(drawn: Mapping[str, Plots]) -> list[Block]:
     """The plots as a section holds them."""
     parts: list[Block] = []
     for kind, group in drawn.items():
@@ -235,7 +211,7 @@ def plot_blocks(drawn: Mapping[str, Drawing]) -> list[Block]:
     return parts or [Text("There is nothing to draw.")]
 
 
-def _by_problem(kind: str, results: Sequence[Result], looks: Looks) -> Drawing:
+def _by_problem(kind: str, results: Sequence[Result], looks: Looks) -> Plots:
     """Panels of the problems that take longest: in each the systems below each other."""
     from deep_bench.results.report.plots import distribution_picture, interval_picture
 
@@ -256,7 +232,7 @@ def _by_problem(kind: str, results: Sequence[Result], looks: Looks) -> Drawing:
     if unseen:
         notes.append(f"{unseen} samples are not above 0, or are no number, and have no place on a logarithmic axis.")
     samples = sum(row.raw.count + sum(map(len, row.raw.aside)) for row in shown)
-    return Drawing(tuple(pictures), omitted, tuple(notes), samples, unseen)
+    return Plots(tuple(pictures), omitted, tuple(notes), samples, unseen)
 
 
 def _panels(results: Sequence[Result]) -> dict[tuple[str, str], list[PlotRow]]:
@@ -290,7 +266,7 @@ def _raw_figure(result: Result, figure: Figure) -> Figure:
     )
 
 
-def _pictures_by_record(sources: Sequence[RecordSource], results: Sequence[Result], looks: Looks) -> Drawing:
+def _pictures_by_record(sources: Sequence[RecordSource], results: Sequence[Result], looks: Looks) -> Plots:
     """Panels of the first records of a kind, each on its own."""
     readable = [source for source in sources if source.record is not None][:MOST_RECORDS]
     pictures: list[Picture] = []
@@ -307,15 +283,12 @@ def _pictures_by_record(sources: Sequence[RecordSource], results: Sequence[Resul
     if omitted:
         which = f"the first {MOST_RECORDS} records are drawn"
         notes.append(f"{len(omitted)} of {len(results)} results are not drawn but are in the tables: {which}.")
-    unsized = [result for result in results if result.file in shown and _has_no_size(result)]
+    drawn = [result for result in results if result.file in shown]
+    unsized = [result for result in drawn if result.kind == "communication" and "bytes" not in result.labels]
     if unsized:
         names = enumeration(list(dict.fromkeys(map(subject_of, unsized))))
         notes.append(f"Without a size, and so in the tables only: {names}.")
-    return Drawing(tuple(pictures), len(omitted) + len(unsized), tuple(notes))
-
-
-def _has_no_size(result: Result) -> bool:
-    return result.kind == "communication" and "bytes" not in result.labels
+    return Plots(tuple(pictures), len(omitted) + len(unsized), tuple(notes))
 
 
 def _record_pictures(source: RecordSource, name: str, looks: Looks, alone: bool) -> tuple[list[Picture], list[str]]:

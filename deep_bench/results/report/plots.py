@@ -12,6 +12,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import ceil, exp, floor, isfinite, log, log10
 from typing import Any
 from xml.etree import ElementTree
@@ -78,8 +79,7 @@ def svg_picture(name: str, height: float, draw: Callable[[Drawing], None], *, al
         draw(figure)
         for text in figure.findobj(Text):
             # see that a text is one that can be shown, and leaves room for what is drawn
-            words, most = clean(text.get_text()), _LONGEST_UPRIGHT if text.get_rotation() else _LONGEST
-            text.set_text(words if len(words) <= most else f"{words[: most - 1]}…")
+            text.set_text(_short_title(clean(text.get_text()), _LONGEST_UPRIGHT if text.get_rotation() else _LONGEST))
         out = io.StringIO()
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Glyph .* missing")  # the page's fonts show the text, not matplotlib's
@@ -173,9 +173,9 @@ class Looks:
         """Its marker."""
         return marker(self.numbers.get(system, 0))
 
-    def line(self, system: str) -> str:
-        """Its kind of line."""
-        return _LINE_STYLES[self.numbers.get(system, 0) % len(_LINE_STYLES)]
+    def stroke(self, system: str) -> dict[str, Any]:
+        """The colour and kind of its lines."""
+        return {"color": self.colour(system), "linestyle": _LINE_STYLES[self.numbers.get(system, 0) % len(_LINE_STYLES)]}
 
 
 def value_axis(axes: Axes, low: float, high: float, unit: str) -> None:
@@ -305,17 +305,27 @@ def interval_picture(name: str, title: str, rows: Sequence[PlotRow], looks: Look
     ends = [value for row in finite_rows for value in _figure_ends(row.figure)]
 
     def draw(drawing: Drawing) -> None:
-        axes = _row_axes(drawing, title, finite_rows, [_value_line(row) for row in finite_rows])
+        axes = _row_axes(
+            drawing,
+            title,
+            finite_rows,
+            [
+                f"{amount_text(row.figure.median, unit)}{'' if row.figure.interval is not None else ', no interval'}"
+                for row in finite_rows
+            ],
+        )
         for number, row in enumerate(finite_rows):
             low, high = _figure_ends(row.figure)
-            middle = row.figure.median
+            middle, colour = row.figure.median, looks.colour(row.system)
             axes.errorbar(
                 [middle],
                 [-number],
                 xerr=[[middle - low], [high - middle]],
+                fmt=looks.marker(row.system),
+                color=colour,
+                markerfacecolor="white" if row.remark else colour,  # filled where nothing is against the figure
                 capsize=4,
                 markersize=6,
-                **_marker_style(row, looks),
             )
         value_axis(axes, min(ends), max(ends), unit)
         axes.set_xlabel(f"{finite_rows[0].figure.name}, {finite_rows[0].figure.direction} is better")
@@ -335,7 +345,10 @@ def distribution_picture(name: str, title: str, rows: Sequence[PlotRow], looks: 
     every = np.concatenate([part for row in sampled_rows for part in (row.samples, row.aside)])
 
     def draw(drawing: Drawing) -> None:
-        axes = _row_axes(drawing, title, sampled_rows, [_counts(row) for row in sampled_rows])
+        counts = [
+            f"n = {len(row.samples)}{f', and {len(row.aside)} preempted' if len(row.aside) else ''}" for row in sampled_rows
+        ]
+        axes = _row_axes(drawing, title, sampled_rows, counts)
         for number, row in enumerate(sampled_rows):
             at = -number
             colour = looks.colour(row.system)
@@ -349,38 +362,34 @@ def distribution_picture(name: str, title: str, rows: Sequence[PlotRow], looks: 
                     edges, at - _HALF_HEIGHT * density, at + _HALF_HEIGHT * density, color=colour, alpha=0.4, linewidth=0
                 )
             axes.plot([middle, middle], [at - _HALF_HEIGHT, at + _HALF_HEIGHT], color="black", linewidth=1.4)
-            _strokes(axes, -number, row.aside, looks.colour(row.system))
+            # samples aside that no eye could tell apart are one stroke
+            logs = np.log(row.aside)
+            step = (float(np.ptp(logs)) / _STROKES if len(logs) else 0.0) or 1.0
+            strokes = row.aside[np.unique(np.round(logs / step), return_index=True)[1]]
+            below = np.full(len(strokes), at - _HALF_HEIGHT)
+            axes.plot(strokes, below, "|", color=colour, markersize=5, markeredgewidth=0.7)
         value_axis(axes, float(every.min()), float(every.max()), raw.unit)
         axes.set_xlabel(f"{raw.name}, all samples")
 
-    alt = f"{title}, all samples: " + "; ".join(f"{_row_title(row)}: {_sample_line(row)}" for row in sampled_rows)
+    lines = []
+    for row in sampled_rows:
+        line = f"{_row_title(row)}: {len(row.samples)} {_sample_range(row.samples, row.raw.unit)}"
+        aside = f" that count, and {len(row.aside)} {_sample_range(row.aside, row.raw.unit)} aside" if len(row.aside) else ""
+        lines.append(line + aside)
+    alt = f"{title}, all samples: " + "; ".join(lines)
     caption = (
         "How the raw samples are distributed: a line from the least to the largest, the density of more "
         f"than {_FEW_SAMPLES} "
         "samples, fewer one by one; the upright stroke is the median."
     )
-    aside = np.concatenate([row.aside for row in sampled_rows])
-    if len(aside):
+    preempted = np.concatenate([row.aside for row in sampled_rows])
+    if len(preempted):
         caption += (
-            f" Short strokes below a line are {len(aside)} samples {_sample_range(aside, raw.unit)} during "
+            f" Short strokes below a line are {len(preempted)} samples {_sample_range(preempted, raw.unit)} during "
             "which another process "
             "had the processor: no median is of these times."
         )
     return svg_picture(name, _FRAME_HEIGHT + _ROW_HEIGHT * len(sampled_rows), draw, alt=alt, caption=caption)
-
-
-def _counts(row: PlotRow) -> str:
-    return f"n = {len(row.samples)}{f', and {len(row.aside)} preempted' if len(row.aside) else ''}"
-
-
-def _sample_line(row: PlotRow) -> str:
-    """How many samples a row has, and their ends."""
-    text = f"{len(row.samples)} {_sample_range(row.samples, row.raw.unit)}"
-    return (
-        text
-        if not len(row.aside)
-        else f"{text} that count, and {len(row.aside)} {_sample_range(row.aside, row.raw.unit)} aside"
-    )
 
 
 def _sample_range(samples: Times, unit: str) -> str:
@@ -409,27 +418,8 @@ def _figure_ends(figure: Figure) -> tuple[float, float]:
     return min(low, figure.median), max(high, figure.median)
 
 
-def _value_line(row: PlotRow) -> str:
-    few = "" if row.figure.interval is not None else ", no interval"
-    return f"{amount_text(row.figure.median, row.figure.unit)}{few}"
-
-
-def _marker_style(row: PlotRow, looks: Looks) -> dict[str, Any]:
-    """Filled where nothing is against the figure."""
-    style = {"color": looks.colour(row.system), "fmt": looks.marker(row.system)}
-    return {**style, "markerfacecolor": "white"} if row.remark else style
-
-
 def _row_title(row: PlotRow) -> str:
     return f"{row.label} ({row.remark})" if row.remark else row.label
-
-
-def _strokes(axes: Axes, at: float, samples: Times, colour: str) -> None:
-    """Each sample; those that no eye could tell apart are one stroke."""
-    logs = np.log(samples)
-    step = (float(np.ptp(logs)) / _STROKES if len(logs) else 0.0) or 1.0
-    places = np.unique(np.round(logs / step), return_index=True)[1]
-    axes.plot(samples[places], np.full(len(places), at - _HALF_HEIGHT), "|", color=colour, markersize=5, markeredgewidth=0.7)
 
 
 def densities(samples: Times) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -464,55 +454,60 @@ def communication_pictures(found: CommunicationResult, name: str, looks: Looks) 
         name: With which the names of the plots begin.
         looks: Of the communicators.
     """
-    kinds = list(dict.fromkeys(row.kind.name for row in found.rows if row.kind.sized and row.seconds is not None))
-    return [
-        _communication_panel(
-            kind, [row for row in found.rows if row.kind.name == kind and row.seconds is not None], name, looks
+    pictures = []
+    measured = [row for row in found.rows if row.kind.sized and row.seconds is not None]
+    for kind in dict.fromkeys(row.kind.name for row in measured):
+        rows = [row for row in measured if row.kind.name == kind]
+        title, first, last = f"{kind}, {rows[0].ranks} ranks", rows[0], rows[-1]
+        alt = (
+            f"Time of {title} over bytes, measured on {', '.join(dict.fromkeys(row.system for row in rows))}: "
+            f"{in_bytes(first.size)} in {duration(first.seconds)}, {in_bytes(last.size)} in {duration(last.seconds)}"
         )
-        for kind in kinds
-    ]
+        caption = (
+            "Measured medians with 95 % intervals, not connected; dashed is what LogGP predicts for the cheapest known "
+            "algorithm, not measured. A hollow marker stands for a wrong result."
+        )
+        draw = partial(_draw_operation, rows=rows, title=title, looks=looks)
+        pictures.append(svg_picture(f"{name}-{kind}", 3.2, draw, alt=alt, caption=caption))
+    return pictures
 
 
-def _communication_panel(kind: str, rows: Sequence[BenchmarkRow], name: str, looks: Looks) -> Picture:
-    systems = list(dict.fromkeys(row.system for row in rows))
-    title = f"{kind}, {rows[0].ranks} ranks"
-
-    def draw(drawing: Drawing) -> None:
-        axes = drawing.subplots()
-        draw_benchmark(axes, rows, looks.colour, looks.marker)
-        axes.set_title(title, loc="left")
-        _set_log_scales(axes, rows)
-        axes.legend(frameon=False, loc="upper left")
-        tidy(axes)
-
-    first, last = rows[0], rows[-1]
-    alt = (
-        f"Time of {title} over bytes, measured on {', '.join(systems)}: "
-        f"{in_bytes(first.size)} in {duration(first.seconds)}, {in_bytes(last.size)} in {duration(last.seconds)}"
-    )
-    caption = (
-        "Measured medians with 95 % intervals, not connected; dashed is what LogGP predicts for the cheapest known "
-        "algorithm, not measured. A hollow marker stands for a wrong result."
-    )
-    return svg_picture(f"{name}-{kind}", 3.2, draw, alt=alt, caption=caption)
-
-
-def _set_log_scales(axes: Axes, rows: Sequence[BenchmarkRow]) -> None:
+def _draw_operation(drawing: Drawing, rows: Sequence[BenchmarkRow], title: str, looks: Looks) -> None:
+    axes = drawing.subplots()
+    draw_benchmark(axes, rows, looks.colour, looks.marker)
     values = [value for row in rows for value in (*interval_ends(row), *([row.predicted.seconds] if row.predicted else []))]
-    low, high = min(values) / 1.3, max(values) * 1.9
-    sizes = sorted({max(row.size, 1) for row in rows})
+    sizes = {max(row.size, 1): in_bytes(max(row.size, 1)) for row in rows}
+    _finish_logarithmic(
+        axes, title, ("bytes", sizes, 6), ("time of the operation", min(values) / 1.3, max(values) * 1.9, "s")
+    )
+
+
+def _finish_logarithmic(
+    axes: Axes, title: str, across: tuple[str, Mapping[int, str], int], upright: tuple[str, float, float, str]
+) -> None:
+    """Scales, ticks and names of axes of which both are logarithmic.
+
+    Args:
+        axes: They are drawn on already.
+        title: What is shown.
+        across: The horizontal axis: its name, the label of each value, and how many have room.
+        upright: The vertical axis: its name, its ends, and the unit.
+    """
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.minorticks_off()
+    name, low, high, unit = upright
     axes.set_ylim(low, high)
-    axes.set_yticks(marks := set_ticks(low, high), [set_label(mark, "s") for mark in marks])
-    every = -(-len(sizes) // 6)
-    axes.set_xticks(sizes[::every], [in_bytes(of) for of in sizes[::every]])
-    axes.set_xlabel("bytes")
-    axes.set_ylabel("time of the operation")
-
-
-_MOST_RANKS = 7
+    axes.set_yticks(marks := set_ticks(low, high), [set_label(mark, unit) for mark in marks])
+    axes.set_ylabel(name)
+    name, labels, most = across
+    places = sorted(labels)
+    every = -(-len(places) // most)
+    axes.set_xticks(places[::every], [labels[place] for place in places[::every]])
+    axes.set_xlabel(name)
+    axes.set_title(title, loc="left")
+    tidy(axes)
+    axes.legend(frameon=False, loc="upper left")
 
 
 def scaling_pictures(record: ScalingRecord, name: str, title: str) -> list[Picture]:
@@ -545,35 +540,21 @@ def _draw_steps(drawing: Drawing, record: ScalingRecord, title: str) -> None:
     axes, points = drawing.subplots(), record.points
     draw_step(axes, record)
     values = [v for p in points for v in (p.least, p.most, p.mean)] + [v for m in record.measured for v in (m.least, m.most)]
-    low, high = min(v for v in values if v > 0) / 1.15, max(values) * 1.5
-    axes.set_yscale("log")
-    axes.set_ylim(low, high)
-    axes.set_yticks(marks := set_ticks(low, high), [set_label(mark, "s") for mark in marks])
-    _finish_scaling(axes, record, f"{title}: step, predicted", "time of a step")
+    upright = ("time of a step", min(v for v in values if v > 0) / 1.15, max(values) * 1.5, "s")
+    _finish_logarithmic(axes, f"{title}: step, predicted", ("ranks", _rank_labels(record), 7), upright)
 
 
 def _draw_speed_ups(drawing: Drawing, record: ScalingRecord, title: str) -> None:
     axes = drawing.subplots()
     draw_speed_up(axes, record)
     values = [v for p in record.points for v in (p.ranks, speed_up(record, p))]
-    low, high = min(values) / 1.3, max(values) * 1.8
-    axes.set_yscale("log")
-    axes.set_ylim(low, high)
-    axes.set_yticks(marks := set_ticks(low, high), [set_label(mark, "") for mark in marks])
-    _finish_scaling(axes, record, f"{title}: speed-up, predicted", "times the samples a second of one")
+    upright = ("times the samples a second of one", min(values) / 1.3, max(values) * 1.8, "")
+    _finish_logarithmic(axes, f"{title}: speed-up, predicted", ("ranks", _rank_labels(record), 7), upright)
 
 
-def _finish_scaling(axes: Axes, record: ScalingRecord, title: str, axis_label: str) -> None:
-    ranks = sorted({p.ranks for p in record.points} | {m.ranks for m in record.measured})
-    axes.set_xscale("log")
-    axes.minorticks_off()
-    every = -(-len(ranks) // _MOST_RANKS)
-    axes.set_xticks(ranks[::every], [str(count) for count in ranks[::every]])
-    axes.set_xlabel("ranks")
-    axes.set_ylabel(axis_label)
-    axes.set_title(title, loc="left")
-    tidy(axes)
-    axes.legend(frameon=False, loc="upper left")
+def _rank_labels(record: ScalingRecord) -> dict[int, str]:
+    every = [*(point.ranks for point in record.points), *(run.ranks for run in record.measured)]
+    return {ranks: str(ranks) for ranks in every}
 
 
 MOST_RUNS = 30
@@ -622,11 +603,7 @@ def _draw_score(record: TrainingRecord, name: str, title: str, score: str, looks
         labels = list(dict.fromkeys(run.label for run, _ in curves))
         for label in labels:
             label_curves = [curve for run, curve in curves if run.label == label]
-            look: dict[str, Any] = {
-                "color": looks.colour(label),
-                "linestyle": looks.line(label),
-                "marker": looks.marker(label),
-            }
+            look: dict[str, Any] = {**looks.stroke(label), "marker": looks.marker(label)}
             for number, curve in enumerate(label_curves):
                 shown = f"{label or 'run'}, {len(label_curves)} run{'s' * (len(label_curves) != 1)}" if number == 0 else None
                 axes.plot(curve[:, 0] / scale, curve[:, 1], **look, markersize=3, linewidth=1, alpha=0.75, label=shown)
@@ -676,7 +653,12 @@ def _going_panel(record: TrainingRecord, name: str, title: str, looks: Looks) ->
         axes.set_xlabel(f"time to {goal} ({unit})")
         _finish_training(axes)
 
-    alt = f"Share of runs of {title} that have not reached {goal} yet, over time: " + "; ".join(map(_survival_line, parts))
+    lines = []
+    for part in parts:
+        survival = part.survival()
+        median = "no median" if survival.median is None else f"median {duration(survival.median)}"
+        lines.append(f"{part.label or 'runs'}: {survival.reached} of {survival.n} reached it, {median}")
+    alt = f"Share of runs of {title} that have not reached {goal} yet, over time: " + "; ".join(lines)
     caption = (
         "The Kaplan-Meier estimate; a cross marks a run that went on for so long without reaching the target. The band is "
         "the 95 % interval at each time, where there are runs enough."
@@ -687,7 +669,7 @@ def _going_panel(record: TrainingRecord, name: str, title: str, looks: Looks) ->
 def _draw_survival(axes: Axes, part: Runs, scale: float, looks: Looks) -> None:
     label = part.label or ""
     survival, every = part.survival(), part.to_target
-    look: dict[str, Any] = {"color": looks.colour(label), "linestyle": looks.line(label)}
+    look = looks.stroke(label)
     times, going, *band = survival.curve(max(t.seconds for t in every))
     times = times / scale
     reached = f"{label or 'runs'}, {survival.reached} of {survival.n} reached it"
@@ -698,12 +680,6 @@ def _draw_survival(axes: Axes, part: Runs, scale: float, looks: Looks) -> None:
     late = np.array([t.seconds for t in every if not t.reached]) / scale
     heights = going[np.searchsorted(times[:-1], late, side="right") - 1]
     axes.plot(late, heights, "x", color=look["color"], markersize=6)
-
-
-def _survival_line(part: Runs) -> str:
-    survival = part.survival()
-    median = "no median" if survival.median is None else f"median {duration(survival.median)}"
-    return f"{part.label or 'runs'}: {survival.reached} of {survival.n} reached it, {median}"
 
 
 def _finish_training(axes: Axes) -> None:

@@ -97,10 +97,8 @@ def machine_blocks(results: Sequence[Result]) -> list[Block]:
     for number, (e, members) in enumerate(machines[:_MOST_ENVIRONMENTS], 1):
         files = len({result.file for result in members})
         of = "" if len(machines) == 1 else f" {number} of {len(machines)}, {files} record{'s' * (files != 1)}"
-        rows = tuple((name, text) for name, text in machine_facts(e).items())
-        parts.append(
-            Table(f"Environment{of}: {machine_line(e)}", (Column("fact"), Column("value")), rows, folded=True, wordy=True)
-        )
+        caption, columns = f"Environment{of}: {machine_line(e)}", (Column("fact"), Column("value"))
+        parts.append(Table(caption, columns, tuple(machine_facts(e).items()), folded=True, wordy=True))
         if dangers := [clean(str(risk)) for risk in risks(e) if risk.name != "MPI"]:
             parts.append(Lines(tuple(dangers)))
     if len(machines) > _MOST_ENVIRONMENTS:
@@ -201,9 +199,15 @@ def factor_blocks(results: Sequence[Result]) -> list[Block]:
     parts: list[Block] = []
     for kind, kind_results in of_kinds(results).items():
         names = dict.fromkeys(name for result in kind_results for name in result.labels if name != "kind")
-        rows = tuple(_factor_row(name, kind_results) for name in names)
+        rows = []
+        for name in names:
+            values = dict.fromkeys(r.labels[name] for r in kind_results if name in r.labels)
+            without = sum(name not in result.labels for result in kind_results)
+            beside = f"; {without} results have none" if without else ""
+            listed = enumeration([clean(value, 160) for value in values], _MOST_VALUES)
+            rows.append((clean(name, 120), str(len(values)), f"{listed}{beside}"))
         columns = (Column("factor"), Column("values", True), Column("which"))
-        parts.append(Table(f"{title_of(kind)}: factors", columns, rows, folded=True, wordy=True))
+        parts.append(Table(f"{title_of(kind)}: factors", columns, tuple(rows), folded=True, wordy=True))
     notes = list(dict.fromkeys(clean(note) for result in results for note in result.notes))
     if notes:
         extra = len(notes) - _MOST_NOTES
@@ -212,17 +216,6 @@ def factor_blocks(results: Sequence[Result]) -> list[Block]:
             Lines((*notes[:_MOST_NOTES], *([f"and {extra} more notes, which are in the records"] if extra > 0 else [])))
         )
     return parts
-
-
-def _factor_row(name: str, results: Sequence[Result]) -> tuple[str, str, str]:
-    values = list(dict.fromkeys(result.labels[name] for result in results if name in result.labels))
-    without = sum(name not in result.labels for result in results)
-    beside = f"; {without} results have none" if without else ""
-    return (
-        clean(name, 120),
-        str(len(values)),
-        f"{enumeration([clean(value, 160) for value in values], _MOST_VALUES)}{beside}",
-    )
 
 
 LARGEST_FILE = 2**20
@@ -241,7 +234,16 @@ def data_blocks(files: Sequence[Path]) -> list[Block]:
     """A table of all files with their hashes, and those that there is room for."""
     every = list(dict.fromkeys(file for record in files[:_MOST_FILES] for file in (record, *_files_beside(record))))
     chosen = _attached_files(every)
-    rows = tuple(_file_row(file, file in chosen) for file in every)
+    rows: list[tuple[Cell, ...]] = []
+    for file in every:
+        size = _file_size(file)
+        try:
+            sha256 = digest(file)
+            attachment = Attachment(clean(file.name, 160), file.read_bytes()) if file in chosen else None
+            data: Cell = attachment or "not attached: large"
+        except OSError as error:
+            sha256, data = "–", f"cannot be read any more: {error.strerror}"
+        rows.append((clean(file.name, 160), "–" if size is None else str(size), sha256, data))
     columns = (Column("file"), Column("bytes", True), Column("SHA-256"), Column("data"))
     count = sum(isinstance(row[3], Attachment) for row in rows)
     parts: list[Block] = [
@@ -249,7 +251,7 @@ def data_blocks(files: Sequence[Path]) -> list[Block]:
             f"{count} of {len(every)} files are attached; all raw samples are in them, and everything in this report can be "
             "computed from them. Long arrays lie in HDF5 files beside their records."
         ),
-        Table("Records", columns, rows, folded=len(rows) > 12),
+        Table("Records", columns, tuple(rows), folded=len(rows) > 12),
     ]
     if len(files) > _MOST_FILES:
         parts.append(Text(f"{len(files) - _MOST_FILES} more records are not listed."))
@@ -288,16 +290,6 @@ def _file_size(file: Path) -> int | None:
         return None
 
 
-def _file_row(file: Path, attached: bool) -> tuple[Cell, ...]:
-    size = _file_size(file)
-    try:
-        sha256 = digest(file)
-        data: Cell = Attachment(clean(file.name, 160), file.read_bytes()) if attached else "not attached: large"
-    except OSError as error:
-        sha256, data = "–", f"cannot be read any more: {error.strerror}"
-    return clean(file.name, 160), "–" if size is None else str(size), sha256, data
-
-
 _MOST_COMMANDS = 25
 _LONGEST_RECIPE = 20_000
 _LONGEST_COMMAND = 4_000
@@ -318,7 +310,15 @@ def repetition_blocks(sources: Sequence[RecordSource], files: int) -> list[Block
     ]
     shown = {tuple(source.command): source for source in reversed(sources)}
     for source in list(reversed(shown.values()))[:_MOST_COMMANDS]:
-        parts += _record_blocks(source)
+        title = f"{source.created:%Y-%m-%d %H:%M} {source.kind}: {clean(source.file.name, 120)}"
+        parts.append(Heading(title))
+        if source.record is None:
+            parts.append(Text(f"The record could not be read again: {clean(source.fault)}"))
+            continue
+        command, identity = shell_line(source.command), tuple(record_identity(source).items())
+        parts.append(Code(command) if command else Text("The command is not in the record."))
+        parts.append(Table("Identity", (Column("what"), Column("which")), identity, wordy=True))
+        parts += _recipe(source.value("recipe"))
     remaining = max(len(shown) - _MOST_COMMANDS, 0)
     if remaining or files > MOST_SOURCES:
         parts.append(
@@ -328,19 +328,6 @@ def repetition_blocks(sources: Sequence[RecordSource], files: int) -> list[Block
             )
         )
     return parts
-
-
-def _record_blocks(source: RecordSource) -> list[Block]:
-    title = f"{source.created:%Y-%m-%d %H:%M} {source.kind}: {clean(source.file.name, 120)}"
-    if source.record is None:
-        return [Heading(title), Text(f"The record could not be read again: {clean(source.fault)}")]
-    command = shell_line(source.command)
-    return [
-        Heading(title),
-        Code(command) if command else Text("The command is not in the record."),
-        Table("Identity", (Column("what"), Column("which")), tuple(record_identity(source).items()), wordy=True),
-        *_recipe(source.value("recipe")),
-    ]
 
 
 def shell_line(command: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ from deep_bench.measure.rules import (
 )
 from deep_bench.measure.statistics import grounds, modes
 from deep_bench.records.model import Record
-from deep_bench.results.report.model import RecordSource, system_of
+from deep_bench.results.report.model import Picture, RecordSource, system_of
 from deep_bench.results.result import Figure, Result
 from deep_bench.results.results import problem_name
 
@@ -30,17 +30,19 @@ _LAUNCHED_KINDS = ("network", "operators")
 
 @dataclass(frozen=True)
 class Plots:
-    """What the report shows of a kind of record.
+    """The plots of one kind of record.
 
     Args:
-        drawn: Whether there are plots.
-        left_out: How many results they leave out.
+        pictures: All of them.
+        left_out: How many results are in the tables only.
+        notes: What a reader should know.
         samples: How many raw samples the results that are drawn have, where these are drawn one problem at a time.
-        unseen: How many of these are not drawn.
+        unseen: How many of these have no place on the axis.
     """
 
-    drawn: bool
-    left_out: int = 0
+    pictures: tuple[Picture, ...]
+    left_out: int
+    notes: tuple[str, ...]
     samples: int = 0
     unseen: int = 0
 
@@ -162,7 +164,7 @@ def _has_prediction(source: RecordSource) -> bool:
 
 
 def _plots(kind: str, plots: Plots) -> Ruling:
-    if not plots.drawn:
+    if not plots.pictures:
         return "does not apply", "nothing is plotted; the tables and the records have it all"
     texts = {
         "training": "each run is drawn; lines connect evaluations of one run",

@@ -99,32 +99,28 @@ def verdict_blocks(results: Sequence[Result]) -> tuple[Block, ...]:
         for word, count in outcome_counts(results).items()
     )
     parts: list[Block] = [Lines(lines)]
-    if reached := [line for result in results if (line := _reached_line(result))]:
+    reached = []
+    for result in results:
+        figure = result.figures.get("time to target")
+        if figure is not None and figure.launches:
+            runs, goal = len(figure.launches), clean(result.labels.get("target", "the target"), 120)
+            subject = f"{clean(system_of(result))} on {clean(problem_name(result))}"
+            reached.append(f"{subject}: {runs - sum(figure.censored)} of {runs} runs reached {goal}")
+    if reached:
         parts.append(Lines(tuple(reached[:_MOST_LISTED])))
     if unfinished := sum(not result.complete for result in results):
         parts.append(Text(f"{unfinished} of the results are of runs that did not come to their end."))
     doubtful = sorted((r for r in results if r.outcome in _WORTH), key=lambda r: _WORTH.index(r.outcome))
     if doubtful:
         extra = len(doubtful) - _MOST_LISTED
-        shown: list[str | tuple[Sign, str]] = [_verdict_line(result) for result in doubtful[:_MOST_LISTED]]
+        shown: list[str | tuple[Sign, str]] = [
+            (Sign(r.outcome), f"{clean(system_of(r))} on {clean(problem_name(r))}: {outcome_reason(r)}")
+            for r in doubtful[:_MOST_LISTED]
+        ]
         if extra > 0:
             shown.append(f"and {extra} more, which the tables have")
         parts.append(Lines(tuple(shown)))
     return tuple(parts)
-
-
-def _reached_line(result: Result) -> str:
-    """How many runs reached what they were to reach; empty where there was no such thing."""
-    figure = result.figures.get("time to target")
-    if figure is None or not figure.launches:
-        return ""
-    late, total = sum(figure.censored), len(figure.launches)
-    goal = clean(result.labels.get("target", "the target"), 120)
-    return f"{clean(system_of(result))} on {clean(problem_name(result))}: {total - late} of {total} runs reached {goal}"
-
-
-def _verdict_line(result: Result) -> tuple[Sign, str]:
-    return Sign(result.outcome), f"{clean(system_of(result))} on {clean(problem_name(result))}: {outcome_reason(result)}"
 
 
 def outcome_reason(result: Result) -> str:
@@ -172,22 +168,22 @@ def _aside_blocks(results: Sequence[Result]) -> list[Block]:
     labels = further_labels(shown)
     lines = []
     for number, result in enumerate(shown):
-        if remark := _preempted_line(result.main):
+        figure, (problem, system) = result.main, _names(result)
+        if figure is not None and figure.aside:
+            every = np.concatenate(figure.aside)
+            ends = " to ".join(clean(amount_text(float(end), figure.unit)) for end in (every.min(), every.max()))
             apart = "".join(f", {clean(name)} {values[number]}" for name, values in labels.items())
-            lines.append(f"{clean(system_of(result), 120)} on {clean(problem_name(result), 160)}{apart}: {remark}")
+            lines.append(
+                f"{system} on {problem}{apart}: the median is of {clean(figure.remark, 200)}; {len(every)} samples were "
+                f"preempted, another process having the processor: they took {ends} as they were timed"
+            )
     overflow = [f"and {len(lines) - _MOST_REASONS} more, which All figures has"] if len(lines) > _MOST_REASONS else []
     return [Lines((*lines[:_MOST_REASONS], *overflow))] if lines else []
 
 
-def _preempted_line(figure: Figure | None) -> str:
-    if figure is None or not figure.aside:
-        return ""
-    every = np.concatenate(figure.aside)
-    ends = " to ".join(clean(amount_text(float(end), figure.unit)) for end in (every.min(), every.max()))
-    return (
-        f"the median is of {clean(figure.remark, 200)}; {len(every)} samples were preempted, another process having the "
-        f"processor: they took {ends} as they were timed"
-    )
+def _names(result: Result) -> tuple[str, str]:
+    """Problem and system, as rows begin."""
+    return clean(problem_name(result), 160), clean(system_of(result), 120)
 
 
 def _without_interval(results: Sequence[Result]) -> list[Block]:
@@ -197,61 +193,47 @@ def _without_interval(results: Sequence[Result]) -> list[Block]:
     return [Lines(lines[:_MOST_REASONS])] if lines else []
 
 
+_MEASURED = (Column("95 % interval", True), Column("interval over"), Column("n", True))
+
+
 def _summary_table(kind: str, results: Sequence[Result]) -> Table:
     shown = results[:MOST_ROWS]
     telling = further_labels(shown)
-    names = list(dict.fromkeys(result.main.name for result in shown if result.main is not None))
+    figures = [result.main for result in shown if result.main is not None]
+    names = list(dict.fromkeys(figure.name for figure in figures))
     several = len(names) > 1
-    middle = "median" if any(r.main is not None and r.main.count > 1 for r in shown) else "value"
     columns = (
         Column("problem"),
         Column("system"),
         *(Column(clean(name)) for name in telling),
         Column("verdict", first=True),
         *([Column("figure", first=True)] if several else []),
-        Column(middle, True, first=True),
-        Column("95 % interval", True),
-        Column("interval over"),
-        Column("n", True),
+        Column("median" if any(figure.count > 1 for figure in figures) else "value", True, first=True),
+        *_MEASURED,
         Column("significant bits", True),
     )
-    rows = [
-        _summary_row(result, [values[number] for values in telling.values()], several) for number, result in enumerate(shown)
-    ]
-    subtitle = (
-        f"{names[0]}, {next(r.main for r in shown if r.main is not None).direction} is better" if len(names) == 1 else ""
-    )
-    caption = f"{title_of(kind)}{f': {clean(subtitle)}' if subtitle else ''}"
-    return Table(caption, columns, tuple(rows), keys=2)
-
-
-def _summary_row(result: Result, telling: Sequence[str], several: bool) -> tuple[Cell, ...]:
-    figure = result.main
-    bits = result.verdict.significant_bits if result.verdict is not None else None
-    return (
-        clean(problem_name(result), 160),
-        clean(system_of(result), 120),
-        *telling,
-        Sign(result.outcome),
-        *([clean(figure.name) if figure is not None else "–"] if several else []),
-        *figure_cells(figure, result),
-        "–" if bits is None else f"{bits:.1f}",
-    )
+    rows: list[tuple[Cell, ...]] = []
+    for number, result in enumerate(shown):
+        figure, labels = result.main, [values[number] for values in telling.values()]
+        figure_name = [clean(figure.name) if figure is not None else "–"] if several else []
+        bits = result.verdict.significant_bits if result.verdict is not None else None
+        cells = (*figure_cells(figure, result), "–" if bits is None else f"{bits:.1f}")
+        rows.append((*_names(result), *labels, Sign(result.outcome), *figure_name, *cells))
+    subtitle = f": {clean(f'{names[0]}, {figures[0].direction} is better')}" if len(names) == 1 else ""
+    return Table(f"{title_of(kind)}{subtitle}", columns, tuple(rows), keys=2)
 
 
 def figure_cells(figure: Figure | None, result: Result) -> tuple[str, str, str, str]:
     """Median, interval, what it is over, and n."""
     if figure is None:
         return "–", "–", "–", "0"
-    return _value_cell(figure), _interval_cell(figure), basis_text(figure, result), _count_text(figure)
-
-
-def _value_cell(figure: Figure) -> str:
-    return clean(amount_text(figure.median, figure.unit)) if isfinite(figure.median) or figure.unit == "s" else "–"
-
-
-def _interval_cell(figure: Figure) -> str:
-    return "too few" if figure.interval is None else clean(interval_text(figure))
+    shown = isfinite(figure.median) or figure.unit == "s"
+    return (
+        clean(amount_text(figure.median, figure.unit)) if shown else "–",
+        "too few" if figure.interval is None else clean(interval_text(figure)),
+        basis_text(figure, result),
+        "–" if _PREDICTED in figure.name else str(figure.count),
+    )
 
 
 def basis_text(figure: Figure, result: Result) -> str:
@@ -278,10 +260,6 @@ def _predicts(figure: Figure) -> bool:
     return _PREDICTED in figure.name or figure.remark.startswith(_PREDICTED)
 
 
-def _count_text(figure: Figure) -> str:
-    return "–" if _PREDICTED in figure.name else str(figure.count)
-
-
 def figure_blocks(results: Sequence[Result]) -> list[Block]:
     """All figures of all results, folded."""
     parts: list[Block] = []
@@ -289,8 +267,7 @@ def figure_blocks(results: Sequence[Result]) -> list[Block]:
         telling = further_labels(kind_results)
         rows = [
             (
-                clean(problem_name(result), 160),
-                clean(system_of(result), 120),
+                *_names(result),
                 *(values[number] for values in telling.values()),
                 clean(figure.name),
                 *figure_cells(figure, result),
@@ -305,9 +282,7 @@ def figure_blocks(results: Sequence[Result]) -> list[Block]:
             *(Column(clean(name)) for name in telling),
             Column("figure", first=True),
             Column("median", True, first=True),
-            Column("95 % interval", True),
-            Column("interval over"),
-            Column("n", True),
+            *_MEASURED,
             Column("remark"),
         )
         shown = tuple(rows[:_MOST_FIGURES])
@@ -372,9 +347,11 @@ class _Ratio:
     after: Result
     change: Estimate
 
-    @property
-    def apart(self) -> bool:
-        return self.before.file != self.after.file
+    @classmethod
+    def of(cls, before: Result, after: Result) -> _Ratio:
+        assert before.main is not None
+        assert after.main is not None
+        return cls(before, after, estimate(before.main, after.main, MARGIN, apart=before.file != after.file))
 
 
 def named_base(results: Sequence[Result], base: str) -> Base:
@@ -420,7 +397,7 @@ def ratio_blocks(results: Sequence[Result], base: str | None) -> list[Block]:
         kind_base = named or usual_base(kind_results)
         pairs = _base_pairs(kind_results, kind_base) if kind_base is not None and kind != "scaling" else []
         if kind_base is not None and pairs:
-            measured = [_measure_ratio(*pair) for pair in pairs[:_MOST_RATIOS]]
+            measured = [_Ratio.of(*pair) for pair in pairs[:_MOST_RATIOS]]
             tables.append(_ratio_table(kind, measured, kind_base))
             shown += measured
             extra += (
@@ -443,42 +420,25 @@ def ratio_blocks(results: Sequence[Result], base: str | None) -> list[Block]:
     return [*tables, Lines(tuple(lines))]
 
 
-def _measure_ratio(before: Result, after: Result) -> _Ratio:
-    assert before.main is not None
-    assert after.main is not None
-    return _Ratio(before, after, estimate(before.main, after.main, MARGIN, apart=before.file != after.file))
-
-
 def _base_pairs(results: Sequence[Result], base: Base) -> list[tuple[Result, Result]]:
-    """The base on the same problem, of the same record where that has it, and each result."""
+    """The base on the same problem, of the same record where that has it, else of the same machine, and each result."""
     bases: dict[str, list[Result]] = {}
     for result in results:
         if base.of(result) == base.value and result.main is not None:
             bases.setdefault(problem_name(result), []).append(result)
     pairs = []
     for result in results:
-        candidates = [
-            candidate for candidate in bases.get(problem_name(result), []) if _settings_agree(candidate, result, base.factor)
-        ]
-        if base.of(result) == base.value or result.main is None or not candidates:
+        if base.of(result) == base.value or result.main is None:
             continue
-        before = next((candidate for candidate in candidates if candidate.file == result.file), None) or _base_elsewhere(
-            candidates, result
-        )
-        if before is not None and before.main is not None and before.main.name == result.main.name:
-            pairs.append((before, result))
+        settings, candidates = settings_of(result, base.factor), []
+        for candidate in bases.get(problem_name(result), []):  # no label that both have may tell them apart
+            if all(settings.get(name, value) == value for name, value in settings_of(candidate, base.factor).items()):
+                candidates.append(candidate)
+        near = [candidate for candidate in candidates if candidate.file == result.file]
+        near = near or [candidate for candidate in candidates if _machine_of(candidate) == _machine_of(result)]
+        if near and near[0].main is not None and near[0].main.name == result.main.name:
+            pairs.append((near[0], result))
     return pairs
-
-
-def _settings_agree(first: Result, second: Result, factor: str) -> bool:
-    """Whether no label that both have tells them apart beside the factor."""
-    ours, theirs = settings_of(first, factor), settings_of(second, factor)
-    return all(theirs.get(name, value) == value for name, value in ours.items())
-
-
-def _base_elsewhere(candidates: Sequence[Result], result: Result) -> Result | None:
-    """The base of another record, if it is of the same machine."""
-    return next((candidate for candidate in candidates if _machine_of(candidate) == _machine_of(result)), None)
 
 
 def _machine_of(result: Result) -> tuple[object, ...]:
@@ -505,34 +465,31 @@ def _ratio_table(kind: str, pairs: Sequence[_Ratio], base: Base) -> Table:
         Column("95 % interval", True),
         Column("in words"),
     )
-    rows = tuple(
-        _ratio_row(pair, base, [values[number] for values in telling.values()], by_id.get(id(pair.change), (None, None)))
-        for number, pair in enumerate(pairs)
-    )
+    rows: list[tuple[Cell, ...]] = []
+    for number, pair in enumerate(pairs):
+        before, after, change = pair.before, pair.after, pair.change
+        assert after.main is not None
+        wrong = max(severity(before.outcome), severity(after.outcome)) >= 2
+        word = change.word_for(*by_id.get(id(change), (None, None)))
+        ends = change.interval
+        rows.append(
+            (
+                clean(problem_name(after), 160),
+                clean(base.of(after), 120),
+                *(values[number] for values in telling.values()),
+                Sign(after.outcome),
+                clean(amount_text(after.main.median, after.main.unit)),
+                clean(amount_text(change.before, after.main.unit)),
+                Sign(before.outcome),
+                _ratio_text(change.value, change),
+                "too few" if ends is None else f"{_ratio_text(ends[0], change)} to {_ratio_text(ends[1], change)}",
+                f"{'not comparable: a result is wrong' if wrong else word}"
+                f"{'; of two records' if before.file != after.file else ''}",
+            )
+        )
     figure = pairs[0].after.main
     subtitle = f": {clean(figure.name)}, {figure.direction} is better" if figure is not None else ""
-    return Table(f"{title_of(kind)} over {name}{subtitle}", columns, rows, keys=2 + len(telling))
-
-
-def _ratio_row(pair: _Ratio, base: Base, telling: Sequence[str], p: tuple[float | None, float | None]) -> tuple[Cell, ...]:
-    figure = pair.after.main
-    assert figure is not None
-    change = pair.change
-    wrong = max(severity(pair.before.outcome), severity(pair.after.outcome)) >= 2
-    word = "not comparable: a result is wrong" if wrong else change.word_for(*p)
-    ends = change.interval
-    return (
-        clean(problem_name(pair.after), 160),
-        clean(base.of(pair.after), 120),
-        *telling,
-        Sign(pair.after.outcome),
-        clean(amount_text(figure.median, figure.unit)),
-        clean(amount_text(change.before, figure.unit)),
-        Sign(pair.before.outcome),
-        _ratio_text(change.value, change),
-        "too few" if ends is None else f"{_ratio_text(ends[0], change)} to {_ratio_text(ends[1], change)}",
-        f"{word}{'; of two records' if pair.apart else ''}",
-    )
+    return Table(f"{title_of(kind)} over {name}{subtitle}", columns, tuple(rows), keys=2 + len(telling))
 
 
 def _ratio_text(value: float, change: Estimate) -> str:
@@ -549,30 +506,21 @@ _ERRORS = (Column("system"), Column("problem"), Column("error"), Column("message
 
 def failure_blocks(results: Sequence[Result], refused: Sequence[Refused]) -> list[Block]:
     """Each error with its details, and each file that was not read with the reason."""
-    parts = [*_error_blocks(results), *_file_blocks(refused)]
-    return parts or [Text("Nothing failed, and every file was read.")]
-
-
-def _error_blocks(results: Sequence[Result]) -> list[Block]:
+    parts: list[Block] = []
     pairs = [(result, error) for result in results for error in result.errors]
-    if not pairs:
-        return []
-    shown = pairs[:_MOST_FAILURES]
-    rows = tuple((clean(system_of(r), 120), clean(problem_name(r), 160), clean(e.kind), clean(e.message)) for r, e in shown)
-    details = [
-        Code(clean_lines(error.details[-_MOST_DETAILS:]), clean(f"{system_of(result)}: details"))
-        for result, error in shown
-        if error.details.strip()
-    ]
-    overflow = (
-        [Text(f"{len(pairs) - _MOST_FAILURES} more errors are in the records.")] if len(pairs) > _MOST_FAILURES else []
-    )
-    return [Table("Errors", _ERRORS, rows, keys=2, wordy=True), *details, *overflow]
-
-
-def _file_blocks(refused: Sequence[Refused]) -> list[Block]:
-    if not refused:
-        return []
-    rows = tuple((clean(refusal.file, 200), clean(refusal.reason)) for refusal in refused[:_MOST_FAILURES])
-    overflow = [Text(f"{len(refused) - _MOST_FAILURES} more were not read.")] if len(refused) > _MOST_FAILURES else []
-    return [Table("Files that were not read", (Column("file"), Column("why")), rows, wordy=True), *overflow]
+    if pairs:
+        shown = pairs[:_MOST_FAILURES]
+        rows = tuple((*reversed(_names(result)), clean(error.kind), clean(error.message)) for result, error in shown)
+        parts.append(Table("Errors", _ERRORS, rows, keys=2, wordy=True))
+        for result, error in shown:
+            if error.details.strip():
+                details = clean_lines(error.details[-_MOST_DETAILS:])
+                parts.append(Code(details, clean(f"{system_of(result)}: details")))
+        if len(pairs) > _MOST_FAILURES:
+            parts.append(Text(f"{len(pairs) - _MOST_FAILURES} more errors are in the records."))
+    if refused:
+        files = tuple((clean(refusal.file, 200), clean(refusal.reason)) for refusal in refused[:_MOST_FAILURES])
+        parts.append(Table("Files that were not read", (Column("file"), Column("why")), files, wordy=True))
+        if len(refused) > _MOST_FAILURES:
+            parts.append(Text(f"{len(refused) - _MOST_FAILURES} more were not read."))
+    return parts or [Text("Nothing failed, and every file was read.")]

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic import Field
 
 from deep_bench.errors import InvalidArgument, InvalidRecord
 from deep_bench.measure.environment import Environment
-from deep_bench.records.fields import Count, Date, RecordModel, WholeNumbers
+from deep_bench.records.fields import Count, Date, RecordModel, WholeNumbers, listed, row_of
 from deep_bench.records.model import ArrayFile
 from deep_bench.records.store import (
     INLINE_SAMPLES,
@@ -340,19 +340,7 @@ def _next_of(iterator: Iterator[object]) -> Callable[[], object]:
     return lambda: next(iterator)
 
 
-def _codes(value: object) -> np.ndarray:
-    array = np.asarray(value)
-    if array.ndim != 1 or (array.size and array.dtype.kind != "i"):
-        raise ValueError("a list of int expected")
-    return array.astype(np.int32)
-
-
-Codes = Annotated[
-    NDArray[np.int32],
-    BeforeValidator(_codes),
-    PlainSerializer(np.ndarray.tolist, return_type=list),
-    WithJsonSchema({"type": "array", "items": {"type": "integer"}}),
-]
+Codes = Annotated[NDArray[np.int32], *listed(row_of(np.int32, "i", "int"), {"type": "integer"})]
 
 
 class ThreadRecord(RecordModel):
