@@ -184,7 +184,8 @@ class MlperfLog:
         assert self._target is not None
         self._run.event("eval_target", self._target[1], score=self._target[0], direction=self._direction, **self._unit)
         self._run.event("config_filename", self._config)
-        ranks, remark = ranks_of(data.trainer), {"note": "one process: nothing is communicated"}
+        ranks = ranks_of(data.trainer)
+        remark: dict[str, Any] = {"note": "one process: nothing is communicated"}
         if ranks > 1:
             remark = {"ranks": ranks, "scheme": repr(data.trainer.taker.rule)}
         for key, setting in settings.items():
