@@ -198,19 +198,12 @@ def survival(times: Sequence[float], reached: Sequence[bool]) -> Survival:
             warnings.simplefilter("ignore", RuntimeWarning)  # at a share of 0 the formula has no value: NaN
             band: Any = curve.confidence_interval(CONFIDENCE, method="log-log")
         low, high = band.low.probabilities[mask], band.high.probabilities[mask]
-    interval = _interval(at, hit, moments, low, high) if len(at) >= FEWEST else None
+    interval: Ends | None = None
+    if hit.all() and (ranks := quantile_ranks(len(at))) is not None:  # the order statistics, since none was cut off
+        interval = float(np.sort(at)[ranks[0]]), float(np.sort(at)[ranks[1]])
+    elif (begin := _first(moments, low)) is not None:
+        interval = begin, _first(moments, high)
     return Survival(moments, going, low, high, _first(moments, going), interval, len(at), int(hit.sum()))
-
-
-def _interval(at: np.ndarray, hit: np.ndarray, moments: np.ndarray, low: np.ndarray, high: np.ndarray) -> Ends | None:
-    """The interval of the median: exact where all reached it, else where the band holds a half."""
-    if hit.all():
-        ranks = quantile_ranks(len(at))
-        assert ranks is not None
-        ordered = np.sort(at)
-        return float(ordered[ranks[0]]), float(ordered[ranks[1]])
-    begin = _first(moments, low)
-    return None if begin is None else (begin, _first(moments, high))
 
 
 def _first(moments: np.ndarray, shares: np.ndarray) -> float | None:

@@ -270,7 +270,7 @@ def norm(arrays: Any, xp: ArrayFunctions[A]) -> A:
     return xp.sqrt(total)
 
 
-class _Schedule:
+class _RateSchedule:
     """What schedules share: each setting is checked when one is made."""
 
     owner: ClassVar[str]
@@ -281,7 +281,7 @@ class _Schedule:
 
 
 @dataclass(frozen=True)
-class StepDecay(_Schedule):
+class StepDecay(_RateSchedule):
     r"""Falls by a factor every so many steps: :math:`r \gamma^{\lfloor t / n \rfloor}`.
 
     Args:
@@ -308,7 +308,7 @@ class StepDecay(_Schedule):
 
 
 @dataclass(frozen=True)
-class Cosine(_Schedule):
+class Cosine(_RateSchedule):
     r"""Half a cosine: :math:`l + \frac12 (r - l) (1 + \cos(\pi t / n))`, and :math:`l` from then on.
 
     Args:
@@ -335,7 +335,7 @@ class Cosine(_Schedule):
 
 
 @dataclass(frozen=True)
-class Polynomial(_Schedule):
+class Polynomial(_RateSchedule):
     r"""A power of what is left: :math:`l + (r - l) (1 - t / n)^p`, and :math:`l` from then on.
 
     Args:
@@ -364,7 +364,7 @@ class Polynomial(_Schedule):
 
 
 @dataclass(frozen=True)
-class WarmUp(_Schedule):
+class WarmUp(_RateSchedule):
     r"""Rises in a straight line, :math:`r (t + 1) / n` for :math:`t < n`; then another schedule, counted from there.
 
     Args:
@@ -391,7 +391,7 @@ class WarmUp(_Schedule):
 
 
 @dataclass(frozen=True)
-class OneCycle(_Schedule):
+class OneCycle(_RateSchedule):
     r"""Half a cosine up to the rate, and half a cosine down to far below the start.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -161,11 +161,9 @@ def _run_table(runs: Runs) -> Table:
     subject = next((run.network.name for run in runs.runs if run.network is not None), "training")
     data = next((f" on {run.data['train']['name']}" for run in runs.runs if "train" in run.data), "")
     target = runs.record.target
-    goal = (
-        ""
-        if target is None
-        else f" · target: {target.score} {'≥' if target.direction == 'higher' else '≤'} {target.value:g}"
-    )
+    goal = ""
+    if target is not None:
+        goal = f" · target: {target.score} {'≥' if target.direction == 'higher' else '≤'} {target.value:g}"
     often = dict.fromkeys(str(run.every) for run in runs.runs if run.every is not None)
     every = f" · evaluated every {' or '.join(often)} samples" if often else ""
     time = "time to target" if target is not None else "time"
@@ -256,8 +254,8 @@ def _target_lines(runs: Runs) -> Iterator[str]:
         wilson, exact = (f"{share(low)} to {share(high)}" for low, high in (success.interval, success.exact))
         limits = f"95 % interval: {wilson} (Wilson), {exact} (Clopper-Pearson)"
     yield f"reached the target: {success.reached} of {success.n}, {share(success.share)}; {limits}"
-    yield f"median time to the target: {_median(runs.survival(), True)}"
-    yield f"median samples to the target: {_median(runs.survival('samples'), False)}"
+    yield f"median time to the target: {_median(runs.survival(), duration)}"
+    yield f"median samples to the target: {_median(runs.survival('samples'), '{:.0f}'.format)}"
     failures = [run for run in runs.finished if run.error is not None]
     if failures:
         yield f"{len(failures)} runs failed; they count as having gone on until then, as if they might still have reached it"
@@ -265,15 +263,10 @@ def _target_lines(runs: Runs) -> Iterator[str]:
     yield f"as MLPerf scores it: {'–' if score.seconds is None else duration(score.seconds)} ({score.reason})"
 
 
-def _median(survival: Survival, seconds: bool) -> str:
-    def shown(value: float) -> str:
-        return duration(value) if seconds else f"{value:.0f}"
-
+def _median(survival: Survival, shown: Callable[[float], str]) -> str:
     if survival.median is None:
-        return (
-            f"none, since the share still going never falls to a half ({survival.n - survival.reached} "
-            f"of {survival.n} censored)"
-        )
+        censored = f"{survival.n - survival.reached} of {survival.n} censored"
+        return f"none, since the share still going never falls to a half ({censored})"
     if survival.interval is None:
         return f"{shown(survival.median)}; no interval from {survival.n} runs"
     low, high = survival.interval

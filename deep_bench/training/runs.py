@@ -292,8 +292,11 @@ def several(
         if target != (goal and (goal.score, goal.value)):
             raise InvalidArgument(f"runs to {target} into a record of runs to {goal}", "the same target")
     else:
-        options = {"label": label, "epochs": epochs, "steps": steps, "seconds": seconds, "apart": apart}
-        recipe = OptionsRecord(options=options, seeds={f"run {number}": seed for number, seed in enumerate(seeds)})
+        limits = {"epochs": epochs, "steps": steps, "seconds": seconds}
+        recipe = OptionsRecord(
+            options={"label": label, **limits, "apart": apart},
+            seeds={f"run {number}": seed for number, seed in enumerate(seeds)},
+        )
         record = TrainingRecord(**provenance(), recipe=recipe)
     path = new_training_file(output, record) if output is not None else None if into is None else into.path
     bars, first = Bars(progress), len(record.runs)

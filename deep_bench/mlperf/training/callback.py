@@ -184,8 +184,12 @@ class MlperfLog:
         assert self._target is not None
         self._run.event("eval_target", self._target[1], score=self._target[0], direction=self._direction, **self._unit)
         self._run.event("config_filename", self._config)
+        ranks = ranks_of(data.trainer)
+        remark: dict[str, Any] = {"note": "one process: nothing is communicated"}
+        if ranks > 1:
+            remark = {"ranks": ranks, "scheme": repr(data.trainer.taker.rule)}
         for key, setting in settings.items():
-            self._run.event(key, setting, **self._remark(key, data))
+            self._run.event(key, setting, **(remark if key == "lowest_numerical_precision_in_comm" else {}))
         self._start_block(data)
 
     def _check(self, data: Progress) -> None:
@@ -202,14 +206,6 @@ class MlperfLog:
             self._target = reached.score, reached.target
         score = watched(trainer.evaluation, self._target[0], "MlperfLog")
         self._direction, self._unit = score.direction, {"unit": score.unit} if score.unit else {}
-
-    def _remark(self, key: str, data: Progress) -> dict[str, Any]:
-        if key != "lowest_numerical_precision_in_comm":
-            return {}
-        ranks = ranks_of(data.trainer)
-        if ranks == 1:
-            return {"note": "one process: nothing is communicated"}
-        return {"ranks": ranks, "scheme": repr(data.trainer.taker.rule)}
 
     def _start_block(self, data: Progress) -> None:
         self._block = data.epoch + 1
@@ -247,23 +243,19 @@ class MlperfLog:
             return
         self._stop_epoch(_place(data))
         self._stop_block(_place(data))
-        reason, success = self._outcome(data)
+        error, success = sys.exception(), False
+        if error is not None and error is not self._before:
+            reason = error_line(error)
+        else:
+            reason = data.history.stopped_because or "it broke off"
+            if self._target is not None and self._last is not None:
+                score, value = self._target
+                success = reaches(self._last.figures[score], value, self._direction)
         if success:
             whole = (*self._run.log.events, Event("run_stop", None, {"status": SUCCESS}, self._run.now_ms(), END))
             if wrong := faults(replace(self._run.log, events=whole)):
                 success, reason = False, f"the target was reached, but the log is not as it should be: {'; '.join(wrong)}"
         self._run.stop(success, reason)
-
-    def _outcome(self, data: Progress) -> tuple[str, bool]:
-        """Why the run ended, and whether it is a success."""
-        error = sys.exception()
-        if error is not None and error is not self._before:
-            return error_line(error), False
-        reason = data.history.stopped_because or "it broke off"
-        if self._target is None or self._last is None:
-            return reason, False
-        score, value = self._target
-        return reason, reaches(self._last.figures[score], value, self._direction)
 
     def __enter__(self) -> MlperfLog:
         return self

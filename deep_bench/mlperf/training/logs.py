@@ -18,7 +18,7 @@ from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter_ns, time_ns
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType, SimpleNamespace, TracebackType
 from typing import Any, Final, Literal, TypeAlias, TypeGuard
 from unittest.mock import patch
 
@@ -366,26 +366,30 @@ def log_of(lines: Iterable[str], path: Path | None = None) -> Log:
     for number, line in enumerate(lines, 1):
         if TOKEN not in line:
             continue
-        entry = _event(line.rpartition(TOKEN)[2])
-        if isinstance(entry, str):
-            broken.append(f"line {number} is no event: {entry}")
-        else:
-            events.append(entry)
+        try:
+            events.append(_event(line.rpartition(TOKEN)[2]))
+        except ValueError as error:
+            broken.append(f"line {number} is no event: {error}")
     return Log(tuple(events), path, tuple(broken))
 
 
-def _event(text: str) -> Event | str:
+def _event(text: str) -> Event:
+    """The event of a line.
+
+    Raises:
+        ValueError: It is none.
+    """
     if len(text) > _LONGEST_LINE:
-        return f"it has {len(text)} characters, at most {_LONGEST_LINE} may be"
+        raise ValueError(f"it has {len(text)} characters, at most {_LONGEST_LINE} may be")
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
-        return "it is no JSON, or cut off"
+        raise ValueError("it is no JSON, or cut off") from None
     if not isinstance(content, dict) or not {"time_ms", "key", "value", "metadata"} <= set(content):
-        return "it lacks one of time_ms, key, value and metadata"
+        raise ValueError("it lacks one of time_ms, key, value and metadata")
     key, metadata, kind = content["key"], content["metadata"], content.get("event_type", POINT)
     if not is_number(content["time_ms"]) or not isinstance(key, str) or not isinstance(metadata, dict):
-        return "its time_ms is no number, its key no text, or its metadata no object"
+        raise ValueError("its time_ms is no number, its key no text, or its metadata no object")
     return Event(key, content["value"], metadata, content["time_ms"], kind if isinstance(kind, str) else POINT)
 
 
@@ -541,11 +545,8 @@ def close_unfinished(path: str | Path, reason: str) -> bool:
     last = max(event.time_ms for event in log.events)
     logger, handler = package_writer(path, append=True)
     try:
-        metadata = {
-            "status": ABORTED,
-            "reason": f"{shortened(reason, _LONGEST_ERROR)}; the time is that of its last sign of life",
-        }
-        logger.end("run_stop", metadata=metadata, time_ms=int(last), clear_line=cut_off)
+        until = f"{shortened(reason, _LONGEST_ERROR)}; the time is that of its last sign of life"
+        logger.end("run_stop", metadata={"status": ABORTED, "reason": until}, time_ms=int(last), clear_line=cut_off)
     except OSError as error:
         raise _unwritable(path, error) from error
     finally:
@@ -613,29 +614,19 @@ def write_tags(log: Log, path: str | Path) -> Path:
     return written(Path(path), lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
-class _TagClock:
-    """Stands for the module ``time`` while a line is written that tells of something that was."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def time(self) -> float:
-        return self.now
-
-
 def _text(log: Log) -> str:
     """All lines."""
     from mlperf_compliance import mlperf_log, tags
 
     benchmark = checked_name(log.benchmark)
-    clock, out = _TagClock(), io.StringIO()
+    now, out = 0.0, io.StringIO()
     handler = logging.StreamHandler(out)
     saved_handlers = mlperf_log.LOGGER.handlers[:]  # it prints to standard output from when it is imported
     try:
         mlperf_log.LOGGER.handlers[:] = [handler]
-        with patch.object(mlperf_log, "time", clock):
+        with patch.object(mlperf_log, "time", SimpleNamespace(time=lambda: now)):
             for event in log.events:
-                clock.now = event.time_ms / 1000
+                now = event.time_ms / 1000
                 for name, value in _tags(event):
                     mlperf_log._mlperf_print(  # those for users are each for one of MLPerf's benchmarks
                         getattr(tags, name),

@@ -362,14 +362,13 @@ def point_of(logs: Sequence[Log], platform: str = "") -> tuple[str, ConvergenceP
     if missed:
         raise InvalidRecord(f"{missed[0]} did not reach its target", "a reference whose runs all converge")
     benchmark, batch = str(_common_value(logs, "submission_benchmark")), int(_common_value(logs, "global_batch_size"))
-    settings = {e.key: e.value for e in logs[0].events if e.key.startswith("opt_")}
     content = {
         "benchmark": benchmark,
         "creator": f"deep_bench {deep_bench.__version__}",
         "when": f"{datetime.now(UTC):%Y-%m-%d}",
         "platform": platform,
         "batch": batch,
-        "hyperparameters": settings,
+        "hyperparameters": {event.key: event.value for event in logs[0].events if event.key.startswith("opt_")},
         "epochs": epochs_of(logs),
         "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         "target": _common_value(logs, "eval_target"),

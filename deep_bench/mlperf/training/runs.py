@@ -37,6 +37,7 @@ from deep_bench.training.workload import train
 from deep_bench.variant import Variant
 
 IMPLEMENTATION = "deep_bench"
+_SCRIPT_HEAD = '#!/bin/sh\nset -e\ncd "$(dirname "$0")"\n'
 
 
 @dataclass(frozen=True)
@@ -94,22 +95,6 @@ class SubmissionLayout:
         return self.root / "benchmarks" / self.benchmark / self.system
 
 
-def prepare(layout: SubmissionLayout, runs: int) -> None:
-    """Make the folder of the logs, and see that none of the runs is there already.
-
-    Raises:
-        InvalidArgument: One is, or the folder cannot be made.
-    """
-    output_folder(layout.results)
-    for number in range(runs):
-        if layout.log(number).exists():
-            raise InvalidArgument(
-                f"{layout.log(number)} is there already",
-                "a folder without these runs",
-                "name another, or move it away",
-            )
-
-
 def write_around(
     layout: SubmissionLayout,
     recipe: Recipe,
@@ -133,6 +118,15 @@ def write_around(
     Raises:
         InvalidArgument: A file cannot be written.
     """
+    path_of_recipe = f"../implementations/{IMPLEMENTATION}/recipe.yaml"
+    fetch = ["deep-bench", "train", path_of_recipe, "--on", "reference", "--steps", "1"]
+    run = ["deep-bench", "mlperf", "train", path_of_recipe, "--on", framework, "--benchmark", layout.benchmark, "--apart"]
+    run += [f"--hyperparameter={name}={value}" for name, value in hyperparameters.items()]
+    lines = {
+        "setup.sh": f"pip install 'deep-bench[mlperf]=={deep_bench.__version__}'",
+        "init_datasets.sh": f'{shlex.join(fetch)} --output "$(mktemp -d)"',
+        "run_and_time.sh": f'{shlex.join(run)} --seed "${{SEED:?a number}}" -o "${{OUTPUT:?a folder}}"',
+    }
     texts = {
         layout.description: json.dumps(dict(description), indent=2) + "\n",
         layout.code / "recipe.yaml": recipe.to_yaml(),
@@ -141,28 +135,13 @@ def write_around(
         layout.of_system / "README.md": f"# {layout.benchmark} on {layout.system}\n\nSeeds of the runs: "
         f"{', '.join(map(str, seeds))}.\nEach: `SEED=0 OUTPUT=/a/folder ./run_and_time.sh`.\n",
         layout.of_system / f"{layout.system}_{IMPLEMENTATION}.json": json.dumps({"framework": framework}, indent=2) + "\n",
-        **_scripts(layout, framework, hyperparameters),
+        **{layout.of_system / name: f"{_SCRIPT_HEAD}{line}\n" for name, line in lines.items()},
     }
     for path, text in texts.items():
         output_folder(path.parent)
         written(path, lambda temporary, text=text: temporary.write_text(text, encoding="utf-8"))  # type: ignore[misc]
         if path.suffix == ".sh":
             path.chmod(0o755)
-
-
-def _scripts(layout: SubmissionLayout, framework: str, hyperparameters: Mapping[str, Any]) -> dict[Path, str]:
-    """File to what it does: install, fetch the data, and make one run."""
-    recipe = f"../implementations/{IMPLEMENTATION}/recipe.yaml"
-    fetch = ["deep-bench", "train", recipe, "--on", "reference", "--steps", "1"]
-    run = ["deep-bench", "mlperf", "train", recipe, "--on", framework, "--benchmark", layout.benchmark, "--apart"]
-    run += [f"--hyperparameter={name}={value}" for name, value in hyperparameters.items()]
-    lines = {
-        "setup.sh": f"pip install 'deep-bench[mlperf]=={deep_bench.__version__}'",
-        "init_datasets.sh": f'{shlex.join(fetch)} --output "$(mktemp -d)"',
-        "run_and_time.sh": f'{shlex.join(run)} --seed "${{SEED:?a number}}" -o "${{OUTPUT:?a folder}}"',
-    }
-    head = '#!/bin/sh\nset -e\ncd "$(dirname "$0")"\n'
-    return {layout.of_system / name: f"{head}{line}\n" for name, line in lines.items()}
 
 
 MakeTrainer: TypeAlias = Callable[[Recipe, str, int, Sequence[Callback]], Trainer[Any]]
@@ -353,35 +332,30 @@ def planned(
         ['result_0.txt']
     """
     declared = {**checked(facts or {}), "division": "open"}
-    name = _name(recipe, benchmark)
-    _check(recipe, seeds, hyperparameters or {}, alone=make is None)
-    layout = SubmissionLayout(Path(output), slug(declared.get("system_name", "")), name)
-    if logs:
-        prepare(layout, len(seeds))
-    return Timed(recipe, on, layout, declared, tuple(seeds), clear, make, logs, dict(hyperparameters or {}))
-
-
-def _check(recipe: Recipe, seeds: Sequence[int], declared: Mapping[str, Any], *, alone: bool) -> None:
-    if not recipe.fields.target:
-        raise InvalidArgument(f"the recipe {recipe.name!r} without a target", "one, as target: {accuracy: 0.97}")
-    if len(set(seeds)) < len(seeds) or not seeds:
-        raise InvalidArgument(f"seeds {list(seeds)}", "at least one, each of them once")
-    check_stated(declared)
-    derived, rule = told_by_recipe(recipe), rule_of(recipe)
-    if not alone:
-        derived.pop("global_batch_size", None)  # that of all ranks is another
-    check_needed({**declared, **derived})
-    check_untold(declared, derived, rule if recipe.fields.optimizer.schedule is None else None)
-
-
-def _name(recipe: Recipe, benchmark: str | None) -> str:
-    if benchmark is not None:
-        return checked_name(benchmark)
-    name = checked_name(recipe.name)
-    if name in official_benchmarks():
+    name = checked_name(recipe.name if benchmark is None else benchmark)
+    if benchmark is None and name in official_benchmarks():
         raise InvalidArgument(
             f"a recipe that is called {name!r}, as a benchmark of MLPerf is",
             "another name, unless it trains on MLPerf's data to MLPerf's target",
             f"name it: benchmark='my-{name}' (--benchmark), or {name!r} if it is that benchmark",
         )
-    return name
+    if not recipe.fields.target:
+        raise InvalidArgument(f"the recipe {recipe.name!r} without a target", "one, as target: {accuracy: 0.97}")
+    if len(set(seeds)) < len(seeds) or not seeds:
+        raise InvalidArgument(f"seeds {list(seeds)}", "at least one, each of them once")
+    settings = dict(hyperparameters or {})
+    check_stated(settings)
+    derived, rule = told_by_recipe(recipe), rule_of(recipe)
+    if make is not None:
+        derived.pop("global_batch_size", None)  # that of all ranks is another
+    check_needed({**settings, **derived})
+    check_untold(settings, derived, rule if recipe.fields.optimizer.schedule is None else None)
+    layout = SubmissionLayout(Path(output), slug(declared.get("system_name", "")), name)
+    if logs:
+        output_folder(layout.results)
+        for number in range(len(seeds)):
+            if (log := layout.log(number)).exists():
+                raise InvalidArgument(
+                    f"{log} is there already", "a folder without these runs", "name another, or move it away"
+                )
+    return Timed(recipe, on, layout, declared, tuple(seeds), clear, make, logs, settings)

@@ -128,19 +128,15 @@ def log_tensorboard(target: Target, scalars: Scalars) -> None:
         return
     if target is None:
         raise InvalidArgument("no target for TensorBoard", "a folder, or a SummaryWriter")
-    writer = _writer()(str(target))
+    name = next((name for name in _writers if not _writers.missing(name)), None)
+    if name is None:
+        with_torch = " (or tensorboard, since PyTorch is installed)" if find_spec("torch") else ""
+        raise FrameworkMissing("TensorBoard's files need a writer", advice=f"pip install tensorboardX{with_torch}")
+    writer = _writers[name](str(target))
     try:
         _add(writer, scalars)
     finally:
         writer.close()
-
-
-def _writer() -> Any:
-    for name in _writers:
-        if not _writers.missing(name):
-            return _writers[name]
-    with_torch = " (or tensorboard, since PyTorch is installed)" if find_spec("torch") else ""
-    raise FrameworkMissing("TensorBoard's files need a writer", advice=f"pip install tensorboardX{with_torch}")
 
 
 def _add(writer: Any, scalars: Scalars) -> None:

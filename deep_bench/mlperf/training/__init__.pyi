@@ -1,0 +1,16 @@
+from .callback import MlperfLog as MlperfLog
+from .check import Scored as Scored
+from .check import check_log as check_log
+from .check import check_system as check_system
+from .check import examined as examined
+from .check import faults as faults
+from .check import scored as scored
+from .check import summarize as summarize
+from .logs import Log as Log
+from .logs import Submission as Submission
+from .logs import read_log as read_log
+from .logs import write_tags as write_tags
+from .reference import compare as compare
+from .reference import record as record
+from .runs import Timed as Timed
+from .runs import planned as planned

@@ -1,0 +1,16 @@
+from .display import CsvLines as CsvLines
+from .display import Curves as Curves
+from .display import JsonLines as JsonLines
+from .display import ProgressBar as ProgressBar
+from .metrics import GradientNorm as GradientNorm
+from .metrics import LabelDistribution as LabelDistribution
+from .metrics import TrainingEnergy as TrainingEnergy
+from .metrics import TrainingMemory as TrainingMemory
+from .metrics import WorstSamples as WorstSamples
+from .stopping import EarlyStopping as EarlyStopping
+from .stopping import EvaluateEvery as EvaluateEvery
+from .stopping import NonFinite as NonFinite
+from .stopping import Schedule as Schedule
+from .stopping import StopAtSignal as StopAtSignal
+from .stopping import TargetReached as TargetReached
+from .stopping import TimeLimit as TimeLimit
