@@ -126,9 +126,18 @@ def load(path: Path) -> Record:
             lengths = {column: len(v) for column in _COLUMNS if (v := getattr(block, column)) is not None}
             if set(lengths.values()) != {block.n}:
                 raise InvalidRecord(f"{where} has {lengths}", f"{block.n} of each")
-            _see_times(block.ns, least, f"{where}.ns")
-            _see_times(block.cpu_ns if block.cpu_ns is not None else (), 0, f"{where}.cpu_ns")
-    _check_metrics(record, path)
+            for column, values, smallest in (("ns", block.ns, least), ("cpu_ns", block.cpu_ns, 0)):
+                try:
+                    nanoseconds(np.asarray(() if values is None else values, np.int64), smallest)
+                except ValueError as error:
+                    raise InvalidRecord(f"{where}.{column}: {error}", "the times of calls, in nanoseconds") from error
+    for i, system in enumerate(record.systems):
+        for k, trial in enumerate(system.trials):
+            for j, metric in enumerate(trial.metrics):
+                try:
+                    MetricRecord.model_validate(metric)
+                except ValidationError as error:
+                    raise _refused(f"{path}: systems.{i}.trials.{k}.metrics.{j}", error, "what a metric found") from error
     record.arrays = None
     return record
 
@@ -152,18 +161,13 @@ def _split(record: Record) -> tuple[dict[str, Any], dict[str, SampleSet]]:
     outside: Any = {"systems": {"__all__": {**columns, "trials": {"__all__": columns}}}}
     content = record.model_dump(mode="json", exclude=outside)
     for name, samples in sets.items():
-        written = _at(content, name)
+        written: Any = content
+        for part in name.split("/"):
+            written = written[int(part) if part.isdecimal() else part]
         written["dataset"] = name
         for block, whole in zip(written["blocks"], samples.blocks, strict=True):
             block |= {column: [] for column in _COLUMNS if getattr(whole, column) is not None}
     return content, sets
-
-
-def _at(content: Any, place: str) -> Any:
-    """What lies at a place such as ``"systems/0/samples/1"``."""
-    for part in place.split("/"):
-        content = content[int(part) if part.isdecimal() else part]
-    return content
 
 
 def _json(content: dict[str, Any]) -> str:
@@ -343,23 +347,6 @@ def _fill(record: Record, path: Path, arrays: ArrayFile) -> None:
             setattr(block, name.rpartition("/")[2], values[end - block.n : end])
     for samples in _sets(record).values():
         samples.dataset = None
-
-
-def _see_times(values: Any, least: int, where: str) -> None:
-    try:
-        nanoseconds(np.asarray(values, np.int64), least)
-    except ValueError as error:
-        raise InvalidRecord(f"{where}: {error}", "the times of calls, in nanoseconds") from error
-
-
-def _check_metrics(record: Record, path: Path) -> None:
-    for i, system in enumerate(record.systems):
-        for k, trial in enumerate(system.trials):
-            for j, metric in enumerate(trial.metrics):
-                try:
-                    MetricRecord.model_validate(metric)
-                except ValidationError as error:
-                    raise _refused(f"{path}: systems.{i}.trials.{k}.metrics.{j}", error, "what a metric found") from error
 
 
 def _refused(where: str, error: ValidationError, expected: str) -> InvalidRecord:

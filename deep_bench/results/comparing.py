@@ -163,11 +163,7 @@ def _compare_metric(
         shared = [m for m in result_pair.before.figures if m in result_pair.after.figures and (not metrics or m in metrics)]
         drafts += [_draft(result_pair, name, metric, margin, seed) for metric in shared]
     drafts += totals(pairings, drafts, metrics, margin, seed)
-    changes = [
-        verdict_change
-        for (_, result_pair), name in zip(pairs, names, strict=True)
-        if (verdict_change := change_of(result_pair, name)) is not None
-    ]
+    changes = [change for (_, p), name in zip(pairs, names, strict=True) if (change := change_of(p, name)) is not None]
     # all of them with the words that hold together
     tested = [draft for draft in drafts if draft.tested]
     p = corrected([float(d.estimate.p or 0.0) for d in tested], correction)
@@ -187,14 +183,8 @@ def _compare_metric(
 
 def _check_metrics(pairs: Sequence[Pair], metrics: Collection[str]) -> None:
     """See that each metric that is asked for has a row."""
-    names = dict.fromkeys(
-        name for result_pair in pairs for name in (*result_pair.before.figures, *result_pair.after.figures)
-    )
-    both = [
-        name
-        for name in names
-        if any(name in result_pair.before.figures and name in result_pair.after.figures for result_pair in pairs)
-    ]
+    names = dict.fromkeys(name for p in pairs for name in (*p.before.figures, *p.after.figures))
+    both = [name for name in names if any(name in p.before.figures and name in p.after.figures for p in pairs)]
     for name in metrics:
         if name not in names:
             raise UnknownName("metric of these results", name, names)
@@ -379,11 +369,7 @@ def unjudged(found: Comparisons, conditions: Sequence[Condition]) -> list[str]:
         lines += [f"cannot judge {condition}: {reason}" for reason in _untested_lines(found, condition)]
         if same_record(found):
             continue
-        unresolved = [
-            comparison
-            for comparison in found
-            if _concerns_change(condition, comparison) and comparison.leaves_open(condition.share)
-        ]
+        unresolved = [c for c in found if _concerns_change(condition, c) and c.leaves_open(condition.share)]
         if unresolved:
             least = replace(condition, share=max(comparison.estimate.starts for comparison in unresolved))
             lines.append(
@@ -399,11 +385,7 @@ def _untested_lines(comparisons: Comparisons, condition: Condition) -> Iterator[
     """Why some or all that a condition is about was not tested."""
     if condition.word not in ("slower", "worse", "cannot-tell"):
         return
-    about = [
-        comparison
-        for comparison in comparisons
-        if condition.word == "cannot-tell" or _concerns_change(condition, comparison)
-    ]
+    about = [c for c in comparisons if condition.word == "cannot-tell" or _concerns_change(condition, c)]
     if not about:
         yield f"both sides have no {'time or rate' if condition.word == 'slower' else 'figure'} in common"
     elif same_record(comparisons):

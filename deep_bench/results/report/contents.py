@@ -122,14 +122,10 @@ def usual_title(results: Sequence[Result]) -> str:
     systems = list(dict.fromkeys(clean(system_of(result), 60) for result in results))
     kinds = list(of_kinds(results))
     if len(kinds) > 1:
-        return f"Results of {enumeration([_in_sentence(kind) for kind in kinds], 6)}"
+        titles = [title_of(kind).partition(",")[0] for kind in kinds]
+        return f"Results of {enumeration([t if t[1:2].isupper() else t.lower() for t in titles], 6)}"
     topic = problems[0] if len(problems) == 1 else enumeration(list(dict.fromkeys(map(subject_of, results))))
     return f"{topic}{', predicted scaling' if kinds == ['scaling'] else ''}: {enumeration(systems)}"
-
-
-def _in_sentence(kind: str) -> str:
-    title = title_of(kind).partition(",")[0]
-    return title if title[1:2].isupper() else title.lower()
 
 
 def _rule_blocks(
@@ -151,19 +147,16 @@ def _rule_blocks(
                 except (DeepBenchError, ValueError, ArithmeticError) as error:  # a stranger's numbers
                     parts.append(Text(f"{clean(source.file.name)} cannot be judged: {clean(error)}"))
         if judged:
-            parts += [Heading(title_of(kind)), _rules_table(rules.merge_checks(judged))]
+            merged = rules.merge_checks(judged)
+            failing = [str(check.number) for check in merged if check.state == "fails"]
+            caption = f"{sum(check.state == 'holds' for check in merged)} of the twelve rules hold"
+            caption += f"; failing: {enumeration(failing, 12)}" if failing else ""
+            columns = (Column("", True), Column("state"), Column("rule"), Column("why"))
+            rows = tuple((str(c.number), Sign(c.state), clean(c.rule), clean(c.reason, 900)) for c in merged)
+            parts += [Heading(title_of(kind)), Table(caption, columns, rows, wordy=True)]
     if len(origins) == MOST_SOURCES:
         parts.append(Text(f"Judged on the first {MOST_SOURCES} records."))
     return parts
-
-
-def _rules_table(checks: Sequence[RuleCheck]) -> Table:
-    rows = tuple((str(c.number), Sign(c.state), clean(c.rule), clean(c.reason, 900)) for c in checks)
-    failing = [str(c.number) for c in checks if c.state == "fails"]
-    caption = f"{sum(c.state == 'holds' for c in checks)} of the twelve rules hold"
-    if failing:
-        caption += f"; failing: {enumeration(failing, 12)}"
-    return Table(caption, (Column("", True), Column("state"), Column("rule"), Column("why")), rows, wordy=True)
 
 
 MOST_PANELS = 12

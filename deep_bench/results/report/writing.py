@@ -274,22 +274,17 @@ def _markdown_lines(block: Block, folder: str) -> Iterator[str]:
         yield from ([escape(block.caption), ""] if block.caption else [])
         yield from (fence, block.text, fence)
     elif isinstance(block, Lines):
-        yield from (f"- {_markdown_line(line)}" for line in block.lines)
+        for line in block.lines:
+            yield f"- {escape(line) if isinstance(line, str) else f'{_markdown_cell(line[0])}: {escape(line[1])}'}"
     elif isinstance(block, Pictures):
-        yield from (line for picture in block.pictures for line in _markdown_picture(picture, folder))
+        for picture in block.pictures:
+            yield f"![{escape(picture.alt)}]({quote(str(PurePosixPath(folder) / file_name(picture)))})"
+            yield from ("", escape(picture.caption), "")
     elif isinstance(block, Table):
-        yield from _markdown_table(block)
-
-
-def _markdown_line(line: str | tuple[Sign, str]) -> str:
-    return escape(line) if isinstance(line, str) else f"{_markdown_cell(line[0])}: {escape(line[1])}"
-
-
-def _markdown_picture(picture: Picture, folder: str) -> Iterator[str]:
-    yield f"![{escape(picture.alt)}]({quote(str(PurePosixPath(folder) / file_name(picture)))})"
-    yield ""
-    yield escape(picture.caption)
-    yield ""
+        yield from (f"**{escape(block.caption)}**", "")
+        yield f"| {' | '.join(escape(column.name) for column in block.columns)} |"
+        yield f"|{'|'.join(' ---: ' if column.figures else ' --- ' for column in block.columns)}|"
+        yield from (f"| {' | '.join(map(_markdown_cell, row))} |" for row in block.rows)
 
 
 def file_name(picture: Picture) -> str:
@@ -300,14 +295,6 @@ def file_name(picture: Picture) -> str:
         'network-times-0.svg'
     """
     return f"{re.sub(r'[^0-9A-Za-z-]+', '-', picture.name)}.svg"
-
-
-def _markdown_table(table: Table) -> Iterator[str]:
-    yield f"**{escape(table.caption)}**"
-    yield ""
-    yield f"| {' | '.join(escape(column.name) for column in table.columns)} |"
-    yield f"|{'|'.join(' ---: ' if column.figures else ' --- ' for column in table.columns)}|"
-    yield from (f"| {' | '.join(map(_markdown_cell, row))} |" for row in table.rows)
 
 
 def _markdown_cell(cell: Cell) -> str:
