@@ -9,61 +9,44 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from types import MappingProxyType
 
 from deep_bench.errors import InvalidArgument, UnknownName
 from deep_bench.testing.case import Case
-from deep_bench.testing.generated import (
-    activation,
-    attention,
-    cast,
-    control,
-    convolution,
-    elementwise,
-    generate,
-    image,
-    indexing,
-    linear,
-    loss,
-    normalization,
-    pooling,
-    quantize,
-    recurrent,
-    reduction,
-    sequence,
-    shape,
-    signal,
-    text,
-)
 from deep_bench.testing.generated.problem import Draw, GeneratedProblem, Seeded
 
 __all__ = ["COUNT", "GENERATORS", "Draw", "GeneratedProblem", "Seeded", "generated_cases"]
 
 _FAMILIES = (
-    activation,
-    attention,
-    cast,
-    control,
-    convolution,
-    elementwise,
-    generate,
-    image,
-    indexing,
-    linear,
-    loss,
-    normalization,
-    pooling,
-    quantize,
-    recurrent,
-    reduction,
-    sequence,
-    shape,
-    signal,
-    text,
+    "activation",
+    "attention",
+    "cast",
+    "control",
+    "convolution",
+    "elementwise",
+    "generate",
+    "image",
+    "indexing",
+    "linear",
+    "loss",
+    "normalization",
+    "pooling",
+    "quantize",
+    "recurrent",
+    "reduction",
+    "sequence",
+    "shape",
+    "signal",
+    "text",
 )
 
 GENERATORS: Mapping[str, Callable[[Draw], GeneratedProblem]] = MappingProxyType(
-    {operator: generator for family in _FAMILIES for operator, generator in family.GENERATORS.items()}
+    {
+        operator: generator
+        for family in _FAMILIES
+        for operator, generator in import_module(f"{__name__}.{family}").GENERATORS.items()
+    }
 )
 """Operator to what draws a use of it."""
 
