@@ -1,7 +1,7 @@
-"""Transformations as they are written on a command line: ``fold``, ``precision:float16,keep=Gemm``, ``my_module.
+"""Transformations as they are written on a command line.
 
-Function``. The last are the user's: functions from networks to networks, named by their import path. Whether one changed
-anything is told.
+``fold``, ``precision:float16,keep=Gemm``, ``my_module:Function``: the last are the user's, functions from networks to
+networks, named by their import path. Whether one changed anything is told.
 """
 
 from __future__ import annotations

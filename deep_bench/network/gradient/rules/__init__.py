@@ -16,64 +16,29 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType, ModuleType
+from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
 import onnx_ir as ir
 
 from deep_bench.graph.node import is_standard
-from deep_bench.network.gradient.rules import (
-    activation,
-    attention,
-    cast,
-    contrib,
-    control,
-    convolution,
-    elementwise,
-    generate,
-    image,
-    indexing,
-    linear,
-    loss,
-    normalization,
-    pooling,
-    quantize,
-    recurrent,
-    reduction,
-    sequence,
-    shape,
-    signal,
-    training,
-)
 
-_FAMILIES: Mapping[str, tuple[ModuleType, ...]] = {
+# fmt: off
+_FAMILIES: Mapping[str, tuple[str, ...]] = {  # a domain to the modules of this package that have its rules
     "": (
-        activation,
-        attention,
-        cast,
-        control,
-        convolution,
-        elementwise,
-        generate,
-        image,
-        indexing,
-        linear,
-        loss,
-        normalization,
-        pooling,
-        quantize,
-        recurrent,
-        reduction,
-        sequence,
-        shape,
-        signal,
+        "activation", "attention", "cast", "control", "convolution", "elementwise", "generate", "image", "indexing",
+        "linear", "loss", "normalization", "pooling", "quantize", "recurrent", "reduction", "sequence", "shape", "signal",
     ),
-    "ai.onnx.preview.training": (training,),
-    "com.microsoft": (contrib,),
+    "ai.onnx.preview.training": ("training",),
+    "com.microsoft": ("contrib",),
 }
+# fmt: on
+
+_MODULES = [(domain, import_module(f"{__name__}.{name}")) for domain, names in _FAMILIES.items() for name in names]
 
 RULES: Mapping[tuple[str, str], Callable[..., Any]] = MappingProxyType(
-    {(domain, name): getattr(f, name) for domain, families in _FAMILIES.items() for f in families for name in f.__all__}
+    {(domain, name): getattr(module, name) for domain, module in _MODULES for name in module.__all__}
 )
 """Every operator that has a rule, by domain and type."""
 
