@@ -64,7 +64,7 @@ test-full: $(INSTALLED)
 	$(PYTEST) -n $(WORKERS) --dist worksteal -m "(long or full) and not gpu" $(OPTIONS)
 
 # What is skipped on a machine with Python alone: tests that need SLURM, SimGrid or Pango from the system.
-ON_SYSTEM := tests/distributed/slurm tests/experiments/test_slurm.py tests/distributed/scaling/test_prediction.py tests/results/test_report.py
+ON_SYSTEM := tests/distributed/slurm tests/recipes/test_slurm.py tests/distributed/scaling/test_prediction.py tests/results/test_report.py
 
 test-system: $(INSTALLED)
 	$(PYTEST) -n $(WORKERS) --dist worksteal -m "$(NORMAL)" $(ON_SYSTEM) $(OPTIONS)

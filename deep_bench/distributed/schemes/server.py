@@ -18,6 +18,7 @@ from deep_bench.errors import CommunicationFailed, InvalidArgument
 from deep_bench.training.optimizer import FLAG, Allowed, Arrays, Evaluate, Optimizer, setting
 
 SERVER_RANK = 0
+"""The rank that serves."""
 
 
 @dataclass(frozen=True)
@@ -136,9 +137,6 @@ class ParameterServer(DistributedOptimizer[A, Any]):
 
 _HEAD, _GRADIENT, _PARAMETERS = 604, 605, 606
 _PUSH, _DONE = 0, 1
-SERVER_RANK = 0
-"""The rank that serves."""
-
 
 Interleaving = list[tuple[int, int]]
 """For each gradient, in the order in which they were applied, the worker it came from, and the version of the parameters

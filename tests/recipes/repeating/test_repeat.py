@@ -29,7 +29,7 @@ from deep_bench.recipes.manifest import (
     variables_not_set,
 )
 from deep_bench.recipes.repetition import Bits, Repetition, allowed_command, output_digests, repeat
-from tests.repeating.conftest import WORDS
+from tests.recipes.repeating.conftest import WORDS
 
 
 @pytest.fixture(scope="session")

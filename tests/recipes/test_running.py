@@ -44,7 +44,7 @@ from deep_bench.recipes.cell_run import (
     run_process,
 )
 from deep_bench.results.gathering import gather
-from tests.experiments.expected import assert_expected
+from tests.recipes.expected import assert_expected
 
 FIXED = {"network": "digits-cnn", "on": ["reference", "onnxruntime"], "budget": 0.2, "twin": False, "check": "quick"}
 

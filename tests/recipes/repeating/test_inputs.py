@@ -19,7 +19,7 @@ from deep_bench.recipes.bundles import CommandInputs, RecordedInputs, bundle
 from deep_bench.recipes.manifest import Contents, Manifest, Omission, unpack
 from deep_bench.recipes.repetition import allowed_command, repeat
 from deep_bench.testing.adapter import small_network
-from tests.repeating.conftest import WORDS
+from tests.recipes.repeating.conftest import WORDS
 
 COMMAND = ["deep-bench", *WORDS]
 WHERE = "https://example.org/small.onnx"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from deep_bench.recipes import READY, load_experiment, run_experiment
-from tests.experiments.expected import assert_expected
+from tests.recipes.expected import assert_expected
 
 VARIABLES = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",

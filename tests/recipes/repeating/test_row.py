@@ -11,7 +11,7 @@ import click
 
 from deep_bench.cli import _cli
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 ROW = ROOT / "tests" / "row.sh"
 PAGE = ROOT / "docs" / "howto" / "publish.md"
 

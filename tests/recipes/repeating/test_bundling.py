@@ -17,7 +17,7 @@ from deep_bench.errors import InvalidArgument, InvalidRecord
 from deep_bench.recipes.bundles import bundle
 from deep_bench.recipes.manifest import Contents, Manifest, check_folder, read_manifest, unpack, wheel_name, write_wheel
 from deep_bench.records.store import digest
-from tests.repeating.conftest import WORDS
+from tests.recipes.repeating.conftest import WORDS
 
 
 def test_a_bundle_holds_what_a_run_needs(packed: tuple[Path, Manifest], tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from deep_bench.recipes.bundles import bundle
 from deep_bench.recipes.manifest import MANIFEST, Manifest, unpack
 from deep_bench.recipes.repetition import REPETITION_FILE, FigureRecord, RepetitionRecord, read_repetition
 from deep_bench.records.store import digest
-from tests.repeating.conftest import WORDS
+from tests.recipes.repeating.conftest import WORDS
 
 
 def repetition(folder: Path, there: Path, *, host: str = "elsewhere", ratio: float = 1.01, **more: object) -> Path:
