@@ -7,7 +7,7 @@ keeps the rate of false alarms of many comparisons together. Totals are ratios o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from math import exp, inf, log, log1p, sqrt
 from operator import add
@@ -21,6 +21,7 @@ from deep_bench.errors import InvalidArgument, UnknownName
 from deep_bench.measure.metrics import Direction
 from deep_bench.measure.statistics import (
     CONFIDENCE,
+    CPU_TIME,
     Basis,
     Ends,
     Interval,
@@ -53,6 +54,7 @@ class Figure:
             the time to; empty where every run reached it.
         aside: Times as they were taken that are not in ``launches``: of samples that were preempted, which count not at all
             or with their CPU time, as the remark says.
+        wall: Where samples that were preempted count with their CPU time: all samples by the wall clock; else empty.
 
     Example:
         >>> figure = Figure("forward", "s", "lower", ((np.array([2.0, 4.0, 3.0]),),))
@@ -67,6 +69,7 @@ class Figure:
     remark: str = ""
     censored: tuple[bool, ...] = ()
     aside: tuple[Times, ...] = ()
+    wall: tuple[tuple[Times, ...], ...] = ()
 
     @cached_property
     def medians(self) -> tuple[float, ...]:
@@ -231,6 +234,7 @@ class Estimate:
             launches were measured apart, else 0.
         unit: Of both figures.
         direction: Which is better.
+        by_wall: Whether both are by the wall clock here, since only one of the figures is by CPU time; see `by_one_clock`.
 
     Example:
         >>> Estimate("ratio", 10.0, 8.0, 0.8, (0.7, 0.9), 0.001, 0.99, "blocks", (9, 9)).word
@@ -252,6 +256,7 @@ class Estimate:
     starts: float = 0.0
     unit: str = "ns"
     direction: Direction = "lower"
+    by_wall: bool = False
 
     @property
     def word(self) -> Word:
@@ -343,6 +348,29 @@ def estimate(before: Figure, after: Figure, margin: float = 0.02, *, apart: bool
         Efron and Tibshirani, An introduction to the bootstrap, 1993, section 8.5 (blocks). Hesterberg, What teachers should
         know about the bootstrap, The American Statistician 69 (2015), section 4.2 (widening).
     """
+    before, after, by_wall = by_one_clock(before, after)
+    return replace(_estimate(before, after, margin, apart=apart, seed=seed), by_wall=by_wall)
+
+
+def by_one_clock(before: Figure, after: Figure) -> tuple[Figure, Figure, bool]:
+    """Two figures by the same clock, and whether that is another one than theirs.
+
+    On a busy machine calls that are longer than a time slice count with the CPU time of their thread, which the work of
+    several threads does not have. The wall clock says of such a system how long it waited as well: a ratio of the two means
+    nothing.
+    """
+    if bool(before.wall) == bool(after.wall):
+        return before, after, False
+    before, after = (replace(figure, launches=figure.wall or figure.launches, wall=()) for figure in (before, after))
+    return before, after, True
+
+
+BY_WALL = (
+    "ratio of times by the wall clock: only one of the two is timed by CPU time, without what others took of the machine"
+)
+
+
+def _estimate(before: Figure, after: Figure, margin: float, *, apart: bool, seed: int) -> Estimate:
     scale: Scale = "ratio" if scale_of(before) == scale_of(after) == "ratio" else "difference"
     basis, reason = grounds(before.launches, after.launches)
     if basis == "launches":
@@ -361,7 +389,10 @@ def estimate(before: Figure, after: Figure, margin: float = 0.02, *, apart: bool
 
 def times(launches: Sequence[Sequence[Block]]) -> Figure:
     """The time of a call in nanoseconds, over the samples that count in the blocks of each launch."""
-    return Figure("time", "ns", "lower", tuple(tuple(select(blocks)[0]) for blocks in launches))
+    chosen = [select(blocks) for blocks in launches]
+    by_cpu = any(selection == CPU_TIME for _, selection in chosen)
+    wall = tuple(tuple(block.calls_ns for block in blocks if len(block.ns)) for blocks in launches) if by_cpu else ()
+    return Figure("time", "ns", "lower", tuple(tuple(groups) for groups, _ in chosen), wall=wall)
 
 
 def ratio(
@@ -648,6 +679,16 @@ def ratio_of_totals(
     Raises:
         InvalidArgument: There are no parts.
     """
+    pairs = [by_one_clock(theirs.figure, ours.figure) for theirs, ours in zip(base, parts, strict=True)]
+    parts = [TotalPart(part.count, after) for part, (_, after, _) in zip(parts, pairs, strict=True)]
+    base = [TotalPart(part.count, before) for part, (before, _, _) in zip(base, pairs, strict=True)]
+    total = _ratio_of_totals(parts, base, margin, apart or [False] * len(parts), seed)
+    return replace(total, by_wall=any(by_wall for *_, by_wall in pairs))
+
+
+def _ratio_of_totals(
+    parts: Sequence[TotalPart], base: Sequence[TotalPart], margin: float, apart: Sequence[bool], seed: int
+) -> Estimate:
     sums, base_sums = _sums(parts), _sums(base)
     if min(len(sums.launches), len(base_sums.launches)) > 1:
         return _over_launches(base_sums, sums, "ratio", margin)
@@ -660,7 +701,7 @@ def ratio_of_totals(
             )  # fmt: skip
     random = np.random.default_rng(seed)
     sides: tuple[list[MedianDraws], list[MedianDraws]] = ([], [])
-    for ours, theirs, far in zip(parts, base, apart or [False] * len(parts), strict=True):
+    for ours, theirs, far in zip(parts, base, apart, strict=True):
         for side, part in zip(sides, (ours, theirs), strict=True):
             side.append(_median_draws(part.figure, random, apart=far) * part.count)
     after, before = (reduce(add, side) for side in sides)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, comb, log
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 import scipy
@@ -161,6 +161,9 @@ def summarize(blocks: Sequence[Block]) -> Summary:
     )
 
 
+CPU_TIME: Final = "preempted samples at their CPU time"
+
+
 def select(blocks: Sequence[Block]) -> tuple[list[Times], Selection]:
     """What the median is taken of, block by block.
 
@@ -173,7 +176,7 @@ def select(blocks: Sequence[Block]) -> tuple[list[Times], Selection]:
     quiet = [b.calls_ns[~b.preempted] for b in blocks if not b.preempted.all()]
     if share >= HEAVY_PREEMPTION:
         if share > 0.5 and (cpu := _cpu_times(blocks)):
-            return cpu, "preempted samples at their CPU time"
+            return cpu, CPU_TIME
         if quiet and share <= 0.5:
             return quiet, "samples not preempted"
     return [b.calls_ns for b in blocks if len(b.ns)], "all samples"

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from deep_bench.errors import UnknownName
 from deep_bench.fault import Exposure, remarks
-from deep_bench.measure.compare import Estimate, ratio, twins_line
+from deep_bench.measure.compare import BY_WALL, Estimate, ratio, twins_line
 from deep_bench.measure.rules import check, kept_line
 from deep_bench.measure.statistics import Interval, Summary, interval_over, median_over, select, summarize, without_interval
 from deep_bench.measure.timing import Block
@@ -415,8 +415,11 @@ def _without_interval(result: Result) -> list[str]:
             reason = without_interval([select(blocks)[0] for blocks in system.launches()])
             lines.append(f"{system.label}: no interval of the median: {reason}")
     timed = [label for label in result if result.fastest is not None and label != result.fastest.label]
-    ratios = {label: compared for label in timed if (compared := result.ratio(label)) is not None and compared.why}
-    return lines + [f"{label}: no interval of the ratio: {compared.why}" for label, compared in ratios.items()]
+    ratios = {label: compared for label in timed if (compared := result.ratio(label)) is not None}
+    for label, compared in ratios.items():
+        lines += [f"{label}: {BY_WALL}"] if compared.by_wall else []
+        lines += [f"{label}: no interval of the ratio: {compared.why}"] if compared.why else []
+    return lines
 
 
 def rules_table(result: Result) -> str:

@@ -23,7 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from deep_bench.errors import InvalidArgument, printable, short_digests, shortened
-from deep_bench.measure.compare import CORRECTIONS, LEVEL, Estimate
+from deep_bench.measure.compare import BY_WALL, CORRECTIONS, LEVEL, Estimate
 from deep_bench.measure.units import amount_range, significant, time_unit
 from deep_bench.records.pictures import COLOURS, SMALL, footnotes, new_figure, tidy, write
 from deep_bench.records.store import written
@@ -147,7 +147,7 @@ class Comparisons(Sequence[Comparison]):
 
 def _as_json(comparison: Comparison) -> dict[str, Any]:
     fields = asdict(comparison)
-    for name in ("unit", "direction"):  # which stand beside the estimate
+    for name in ("unit", "direction", "by_wall"):  # which stand beside the estimate
         del fields["estimate"][name]
     return _plain_value(fields)
 
@@ -181,6 +181,9 @@ def _method_note(comparisons: Comparisons) -> Iterable[str]:
         yield "over medians of launches (runs, records): intervals and p-values of Mann and Whitney's exact rank test"
     if "blocks" in bases:
         yield "over blocks of one launch: bootstrap with Student's t; p-values belong to these intervals"
+    by_wall = [comparison.row for comparison in comparisons if comparison.estimate.by_wall]
+    if by_wall:
+        yield f"{first_few(by_wall)}: {BY_WALL}"
     late = [comparison.metric for comparison in comparisons if comparison.estimate.missed]
     if late:
         yield (

@@ -17,7 +17,7 @@ import numpy as np
 from deep_bench.measure.compare import Figure
 from deep_bench.measure.environment import Environment
 from deep_bench.measure.metrics import Direction, MetricRecord
-from deep_bench.measure.statistics import select
+from deep_bench.measure.statistics import CPU_TIME, select
 from deep_bench.measure.timing import Block
 from deep_bench.records.model import ErrorRecord, VerdictRecord
 
@@ -281,12 +281,14 @@ def time_figure(name: str, launches: Iterable[Sequence[Block]]) -> Figure | None
         >>> time_figure("forward", [[block]]).median
         3e-09
     """
-    groups, remarks, aside = [], [], []
+    groups, remarks, aside, wall, by_cpu = [], [], [], [], False
     for blocks in launches:
         filled = [block for block in blocks if len(block.ns)]
         if filled:
             chosen, selection = select(filled)
             groups.append(tuple(group / NS_IN_A_SECOND for group in chosen))
+            wall.append(tuple(block.calls_ns / NS_IN_A_SECOND for block in filled))
+            by_cpu |= selection == CPU_TIME
             if selection != "all samples":
                 count, every = sum(map(len, chosen)), sum(len(block.ns) for block in filled)
                 remarks.append(f"{selection}: {count} of {every}")
@@ -294,7 +296,9 @@ def time_figure(name: str, launches: Iterable[Sequence[Block]]) -> Figure | None
             if max(block.batch for block in filled) > 1:
                 remarks.append(f"a sample is the mean of up to {max(block.batch for block in filled)} calls")
     remark = "; ".join(dict.fromkeys(remarks))
-    return Figure(name, "s", "lower", tuple(groups), remark, aside=tuple(aside)) if groups else None
+    if not groups:
+        return None
+    return Figure(name, "s", "lower", tuple(groups), remark, aside=tuple(aside), wall=tuple(wall) if by_cpu else ())
 
 
 def single_figure(name: str, unit: str, direction: Direction, value: float | None, remark: str = "") -> Figure | None:

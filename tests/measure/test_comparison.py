@@ -6,8 +6,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from deep_bench.measure.compare import Estimate, ratio, resampled_medians
+from deep_bench.measure.compare import Estimate, TotalPart, estimate, ratio, ratio_of_totals, resampled_medians, times
 from deep_bench.measure.timing import Block
+from deep_bench.results.result import time_figure
 
 Make = Callable[..., list[Block]]
 
@@ -98,3 +99,36 @@ def test_equivalence_is_claimed_for_equals_and_rarely_at_the_margin(blocks: Make
     assert words(1.05e6)["equivalent"] <= 4
     assert words(1.5e6) == {"slower": 25}
     assert words(0.5e6) == {"faster": 25}
+
+
+def busy(wall_ns: float, cpu_ns: float | None, seed: int) -> list[Block]:
+    """Blocks of calls that were all preempted: what the clock on the wall has, and the thread's CPU time if it is known."""
+    random = np.random.default_rng(seed)
+
+    def drawn(level: float) -> np.ndarray:
+        return random.normal(level, level / 100, 20).astype(np.int64)
+
+    return [
+        Block(i, 1, drawn(wall_ns), np.ones(20, bool), cpu_ns=None if cpu_ns is None else drawn(cpu_ns)) for i in range(10)
+    ]
+
+
+def test_times_by_two_clocks_are_compared_by_the_one_that_both_have() -> None:
+    one_thread, two_threads = busy(64.6e6, 34.4e6, 0), busy(83.6e6, None, 1)
+    assert times([one_thread]).median == pytest.approx(34.4e6, rel=0.01)
+    found = ratio([two_threads], [one_thread])
+    assert found.by_wall
+    assert found.value == pytest.approx(83.6 / 64.6, rel=0.01)
+    assert found.before == pytest.approx(64.6e6, rel=0.01)
+    parts, base = ([TotalPart(2, times([blocks]))] for blocks in (two_threads, one_thread))
+    whole = ratio_of_totals(parts, base)
+    assert (whole.by_wall, whole.value) == (True, found.value)
+    before, after = (time_figure("forward", [blocks]) for blocks in (one_thread, two_threads))
+    assert estimate(before, after).value == pytest.approx(found.value)
+
+
+def test_times_by_one_clock_are_compared_as_they_are() -> None:
+    found = ratio([busy(80e6, 20e6, 0)], [busy(60e6, 40e6, 1)])
+    assert not found.by_wall
+    assert found.value == pytest.approx(0.5, rel=0.01)
+    assert not ratio([busy(80e6, None, 0)], [busy(60e6, None, 1)]).by_wall

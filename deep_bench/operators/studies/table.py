@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 from scipy.optimize import nnls
 
-from deep_bench.measure.compare import twins_line
+from deep_bench.measure.compare import BY_WALL, twins_line
 from deep_bench.measure.rules import kept_line
 from deep_bench.measure.units import amount, duration, duration_range, share, significant
 from deep_bench.operators.studies.settings import BACKWARD, BOTH, COLD, DISPATCH, FORWARD, NUMPY
@@ -203,6 +203,8 @@ def lines_below(study: Study) -> list[str]:
     compared = [study.compare(trial.label, trial.case.label) for trial in study.trials if trial.label != study.base]
     reasons = Counter(comparison.why for comparison in compared if comparison is not None and comparison.why)
     lines += [f"no interval of {_of(number, len(compared))} ratios: {reason}" for reason, number in reasons.items()]
+    if by_wall := sum(comparison is not None and comparison.by_wall for comparison in compared):
+        lines.append(f"{_of(by_wall, len(compared))} ratios: {BY_WALL}")
     if study.twins is not None and study.twin is not None:
         lines.append(twins_line(study.twins, str(study.twin.twin_of), kind="contestant", whole=" of the total"))
     if study.launches > 1:

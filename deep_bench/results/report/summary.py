@@ -15,7 +15,7 @@ import numpy as np
 from deep_bench.distributed.scaling.record import ScalingRecord, where_it_stops
 from deep_bench.distributed.scaling.report import FigureRows, measured_rows, step_rows
 from deep_bench.errors import UnknownName
-from deep_bench.measure.compare import BETWEEN_STARTS, Estimate, corrected, estimate
+from deep_bench.measure.compare import BETWEEN_STARTS, BY_WALL, Estimate, corrected, estimate
 from deep_bench.measure.units import significant
 from deep_bench.results.change import severity
 from deep_bench.results.report.model import (
@@ -405,6 +405,8 @@ def ratio_blocks(results: Sequence[Result], base: str | None) -> list[Block]:
             )
     if not tables:
         return [Text("Nothing stands beside anything else of the same problem, so there are no ratios.")]
+    if by_wall := sum(pair.change.by_wall for pair in shown):
+        extra.append(f"{by_wall} of them: {BY_WALL}.")
     lines = [
         "A ratio is of two medians; below 1 is less than the base. The 95 % interval is of each ratio alone; the words hold "
         "for all ratios of a table together (Holm), and equivalent means within 2 % by two one-sided tests.",
