@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -29,7 +29,7 @@ from deep_bench.measure import units
 from deep_bench.records.store import written
 from deep_bench.records.table import columns, data_frame, print_line, print_table
 from deep_bench.results import formats
-from deep_bench.results.formats import Row, cell_value, finite, rows, sample_rows
+from deep_bench.results.formats import cell_value, finite, rows, sample_rows
 from deep_bench.results.formats import columns as formats_columns
 from deep_bench.results.result import Figure, Result, distinguishing_labels, group_by, text_of
 
@@ -242,29 +242,30 @@ _BATCH = 50_000
 """Rows of Parquet that are in memory at a time."""
 
 
-def _write_csv(path: Path, table: Iterator[Row], types: Mapping[str, type]) -> None:
+def _write_csv(results: Results, path: Path, samples: bool) -> None:
     with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, types, lineterminator="\n")
+        writer = csv.DictWriter(file, formats_columns(results, samples), lineterminator="\n")
         writer.writeheader()
-        for row in table:
+        for row in sample_rows(results) if samples else rows(results):
             writer.writerow({name: cell_value(value) for name, value in row.items()})
 
 
-def _write_json(path: Path, table: Iterator[Row], types: Mapping[str, type]) -> None:  # noqa: ARG001
+def _write_json(results: Results, path: Path, samples: bool) -> None:
     with open(path, "w", encoding="utf-8") as file:
         before = "[\n"
-        for row in table:
+        for row in sample_rows(results) if samples else rows(results):
             file.write(before + json.dumps({name: finite(value) for name, value in row.items()}, allow_nan=False))
             before = ",\n"
         file.write("\n]\n" if before != "[\n" else "[]\n")
 
 
-def _write_parquet(path: Path, table: Iterator[Row], types: Mapping[str, type]) -> None:
+def _write_parquet(results: Results, path: Path, samples: bool) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
     columns = {str: pa.string(), float: pa.float64(), int: pa.int64(), bool: pa.bool_()}
-    schema = pa.schema([(name, columns[kind]) for name, kind in types.items()])
+    schema = pa.schema([(name, columns[kind]) for name, kind in formats_columns(results, samples).items()])
+    table = sample_rows(results) if samples else rows(results)
     with parquet.ParquetWriter(path, schema) as writer:
         while batch := list(islice(table, _BATCH)):
             writer.write_table(pa.Table.from_pylist(batch, schema=schema))
@@ -410,13 +411,20 @@ def _natural_order(text: str) -> tuple[tuple[int, float, str], ...]:
     return tuple((0, float(number), "") if number else (1, 0.0, words) for number, words in parts)
 
 
-FORMATS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
-    "benchpark": {".json": formats.ramble_json},
-    "jube": {".csv": formats.jube_table, ".dat": formats.jube_table},
-    "reframe": {".json": formats.reframe_report, ".log": formats.reframe_log},
+_Writer = Callable[[Results, Path, bool], object]
+
+
+def _text_writer(text: Callable[[Results], str]) -> _Writer:
+    return lambda results, path, _: path.write_text(text(results), encoding="utf-8", errors="replace")
+
+
+FORMATS: Mapping[str, Mapping[str, _Writer]] = {
+    "benchpark": {".json": _text_writer(formats.ramble_json)},
+    "jube": {".csv": _text_writer(formats.jube_table), ".dat": _text_writer(formats.jube_table)},
+    "reframe": {".json": _text_writer(formats.reframe_report), ".log": _text_writer(formats.reframe_log)},
     "table": {".csv": _write_csv, ".json": _write_json, ".parquet": _write_parquet},
 }
-"""Format to the end of a file's name to what makes its text of results; or, in a table, writes rows to a file."""
+"""Format to the end of a file's name to what writes it."""
 
 
 def export(results: Results, path: str | Path, format: str = "table", *, samples: bool = False) -> Path:  # noqa: A002
@@ -441,14 +449,7 @@ def export(results: Results, path: str | Path, format: str = "table", *, samples
     target = path_of(path, "a file to write")
     check_export(target, format, samples)
     write = FORMATS[format][target.suffix.lower()]
-
-    def fill(temporary: Path) -> None:
-        if format == "table":
-            write(temporary, sample_rows(results) if samples else rows(results), formats_columns(results, samples))
-        else:
-            temporary.write_text(write(results), encoding="utf-8", errors="replace")
-
-    return written(target, fill)
+    return written(target, lambda temporary: write(results, temporary, samples))
 
 
 def check_export(path: Path, format: str = "table", samples: bool = False) -> None:  # noqa: A002

@@ -63,7 +63,7 @@ def test_a_job_script_runs(slurm: Mapping[str, str], tmp_path: Path) -> None:
     )
     subprocess.run(["sbatch", str(script)], env=slurm, capture_output=True, text=True, timeout=30, check=True)
     until = monotonic() + 120
-    while not (out.exists() and "status" in out.read_text()) and monotonic() < until:
+    while not (out.exists() and b"status" in out.read_bytes()) and monotonic() < until:
         sleep(0.2)
     assert "status 0" in out.read_text()
     _check_record(tmp_path)
