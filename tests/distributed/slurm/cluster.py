@@ -90,6 +90,9 @@ def _configured(folder: Path) -> Path:
         cpus=os.cpu_count(), partition=PARTITION,
     )  # fmt: skip
     path.write_text(text)
+    (folder / "pmix").mkdir()
+    # In /tmp a job of the same number, of another cluster or one that was killed, would be in the way.
+    (folder / "mpi.conf").write_text(f"PMIxCliTmpDirBase={folder}/pmix\n")
     return path
 
 
