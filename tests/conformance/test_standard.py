@@ -18,7 +18,7 @@ from tests.conformance.sample import one_for_each_operator
 
 COVERAGE = Path(__file__).parents[2] / "docs" / "coverage.md"
 SEED = 3
-FORMS = pytest.mark.parametrize("frozen", [False, True], ids=["as is", "frozen"])
+FORMS = pytest.mark.parametrize("frozen", [False, pytest.param(True, marks=pytest.mark.long)], ids=["as is", "frozen"])
 
 
 @dataclass(frozen=True)

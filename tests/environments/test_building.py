@@ -44,6 +44,7 @@ def version_in(name: str) -> str:
     return told.stdout.strip()
 
 
+@pytest.mark.long
 def test_an_environment_is_built_once_locked_and_built_again_with_the_same_versions(wheels: Wheels) -> None:
     declaration, said = tiny(wheels("1.0")), list[str]()
     first = build("one", declaration, tell=said.append)

@@ -53,6 +53,7 @@ WRONG = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wrong", WRONG)
 def test_another_update_is_wrong(wrong: str) -> None:
     found = validated({"wrong": one(WRONG[wrong])})

@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 from deep_bench.adapters.torch import TorchAdapter  # noqa: E402 (after the skip)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs g++, which is not installed here")
 def test_inductor() -> None:
     with warnings.catch_warnings():

@@ -22,6 +22,7 @@ def test_conforms(ranks):
     )
 
 
+@pytest.mark.long
 def test_one_that_has_messages_only_conforms():
     done = launched(3, SUITE, "tests.distributed.communicators.minimal:Minimal", timeout_s=120)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -156,6 +156,7 @@ def test_a_signal_ends_a_run_after_its_step() -> None:
     assert (history.steps, history.stopped_because) == (3, "interrupted")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("on", "scheme"),
     [

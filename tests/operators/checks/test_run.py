@@ -75,6 +75,7 @@ class Returns(Exp):
         return self.what(x)
 
 
+@pytest.mark.long
 def test_a_kernel_that_never_returns_costs_its_own_case_only() -> None:
     found = check_operator(Hangs(), CASES, checks=[*FEW, "reruns"], limit_s=1)
     assert [(f.word, f.reason) for f in found] == [

@@ -299,6 +299,7 @@ def test_cuda_without_its_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         _ = made(device="cuda").built
 
 
+@pytest.mark.long
 def test_the_cuda_template_compiles(tmp_path: Path) -> None:
     if shutil.which("nvcc") is None:
         pytest.skip("needs nvcc")

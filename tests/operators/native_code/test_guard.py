@@ -142,6 +142,7 @@ def test_the_memory_check_looks_at_gradients_too() -> None:
     assert "gradient dx" in finding.reason
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc and its sanitizer")
 def test_the_memory_check_says_what_it_does_not_see_and_sees_it_at_full_effort() -> None:
     from deep_bench.operators.checks import memory_check

@@ -142,6 +142,7 @@ def test_what_cudas_sanitizer_finds_is_shown(as_if_cuda: Path, monkeypatch: pyte
         twice(device="cuda").forward(X)
 
 
+@pytest.mark.long
 def test_a_failure_under_cudas_sanitizer_is_shown(as_if_cuda: Path) -> None:
     with pytest.raises(WorkerError, match=r"twice failed under .*compute-sanitizer, which ended with 1"):
         twice(device="cuda").forward(X)  # the other process sees that there is no device

@@ -49,6 +49,7 @@ def test_gradients_are_blamed_in_the_words_of_the_checks() -> None:
     assert found["Zeroing", SUM.label].reason == "gradients: backward changes the gradient of C"
 
 
+@pytest.mark.long
 def test_a_replaced_clock_is_found_even_where_nothing_is_checked() -> None:
     for check in ("auto", "off"):
         (trial,) = study(kernel("Clockmaker"), SUM, check=check, **QUICK).trials
