@@ -24,7 +24,7 @@ FRAMEWORKS := --on reference --on onnxruntime --on torch --on tensorflow
 
 help:
 	@echo "make demo       the main job on the network that ships: is each framework right, and how fast?"
-	@echo "make test       all tests but the longest, in at most 8 minutes on two quiet cores"
+	@echo "make test       all tests but the longest: some ten minutes on two quiet cores"
 	@echo "make test-long  what takes long, or repeats another test in a further framework or size: about as much again"
 	@echo "make test-full  that, and the big tables whole: an hour"
 	@echo "make test-system  the tests that need SLURM, SimGrid or Pango from the system"
